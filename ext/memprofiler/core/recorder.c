@@ -1,0 +1,534 @@
+#include "recorder.h"
+
+#include <string.h>
+
+#include "error.h"
+#include "hash.h"
+#include "mem.h"
+
+#define MAX_DOUBLINGS 30u
+
+/* Flags of a raw stack. */
+enum {
+    STACK_DEAD = 1,    /* has a frame that died */
+    STACK_RETIRED = 2, /* and has given up its own reference */
+};
+
+static void function_gone(void *owner, uint32_t function)
+{
+    mp_recorder *recorder = owner;
+    if (function) mp_functions_release(&recorder->functions, function);
+}
+
+static void string_gone(void *owner, uint32_t string)
+{
+    mp_recorder *recorder = owner;
+    mp_strings_release(&recorder->strings, string);
+}
+
+static int make_up_frames(mp_recorder *r)
+{
+    static const char *const names[] = {"(truncated)", "(overflow)", "(no stack)"};
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t name = mp_strings_intern(&r->strings, names[i], strlen(names[i]));
+        if (name == MP_STRING_NONE) return 0;
+        uint32_t function = mp_functions_intern(&r->functions, name, 0, 0, 0);
+        if (!function || mp_refs_add_named(&r->frames, function) != i + 1) return 0;
+    }
+    const char *other = "(other classes)";
+    uint32_t name = mp_strings_intern(&r->strings, other, strlen(other));
+    if (name == MP_STRING_NONE) return 0;
+    r->overflow_class = mp_refs_add_named(&r->classes, name);
+
+    uint64_t overflow = (uint64_t)MP_FRAME_OVERFLOW << 32;
+    r->overflow_stack = mp_stacks_intern(&r->raw_stacks, &overflow, 1);
+    uint32_t location =
+        mp_locations_intern(&r->functions, mp_refs_at(&r->frames, MP_FRAME_OVERFLOW)->name, 0);
+    if (!r->overflow_class || !r->overflow_stack || !location) return 0;
+    uint64_t word = location;
+    r->overflow_named_stack = mp_stacks_intern(&r->named_stacks, &word, 1);
+    return r->overflow_named_stack != 0;
+}
+
+mp_recorder *mp_recorder_new(const mp_options *options)
+{
+    mp_recorder *r = mp_calloc(1, sizeof *r);
+    if (!r) return NULL;
+    r->options = *options;
+    r->holders = 1;
+    r->thin_at = options->max_samples ? options->max_samples : UINT32_MAX;
+    mp_sampler_init(&r->sampler, options->interval, options->seed);
+    r->countdown = r->gap = mp_sampler_gap(&r->sampler);
+
+    mp_strings_init(&r->strings, MP_CAP_STRINGS, MP_CAP_STRING_BYTES);
+    mp_functions_init(&r->functions, &r->strings, MP_CAP_FUNCTIONS, MP_CAP_LOCATIONS);
+    mp_refs_init(&r->frames, MP_CAP_FRAMES, function_gone, r);
+    mp_refs_init(&r->classes, MP_CAP_CLASSES, string_gone, r);
+    mp_refs_init(&r->threads, MP_CAP_THREADS, string_gone, r);
+    mp_stacks_init(&r->raw_stacks, MP_CAP_STACKS, MP_CAP_STACK_WORDS);
+    mp_index_init(&r->stack_cache);
+    mp_records_init(&r->raw_sites, sizeof(mp_site), MP_SITE_KEY_WORDS, MP_CAP_SITES);
+    mp_stacks_init(&r->named_stacks, MP_CAP_STACKS, MP_CAP_STACK_WORDS);
+    mp_records_init(&r->named_sites, sizeof(mp_site), MP_SITE_KEY_WORDS, MP_CAP_SITES);
+    uint64_t cap = (uint64_t)options->max_samples * 2; /* see make_room */
+    mp_live_init(&r->live, cap && cap < UINT32_MAX ? (uint32_t)cap : UINT32_MAX);
+
+    r->scratch = mp_malloc((options->max_depth + 1) * sizeof *r->scratch);
+
+    if (!r->scratch || !make_up_frames(r)) {
+        mp_recorder_release(r);
+        return NULL;
+    }
+    return r;
+}
+
+void mp_recorder_hold(mp_recorder *r)
+{
+    r->holders++;
+}
+
+void mp_recorder_release(mp_recorder *r)
+{
+    if (--r->holders) return;
+    mp_free(r->scratch);
+    mp_live_destroy(&r->live);
+    mp_records_destroy(&r->raw_sites);
+    mp_records_destroy(&r->named_sites);
+    mp_index_destroy(&r->stack_cache);
+    mp_stacks_destroy(&r->raw_stacks);
+    mp_stacks_destroy(&r->named_stacks);
+    mp_refs_destroy(&r->frames);
+    mp_refs_destroy(&r->classes);
+    mp_refs_destroy(&r->threads);
+    mp_functions_destroy(&r->functions);
+    mp_strings_destroy(&r->strings);
+    mp_free(r);
+}
+
+/* ---- raw stacks ------------------------------------------------------------------------------ */
+
+static uint64_t stack_word(uint32_t frame, int line)
+{
+    return (uint64_t)frame << 32 | (uint32_t)(line > 0 ? line : 0);
+}
+
+/* Two chains, since one waits for its multiplication at every frame. */
+static uint64_t hash_frames(const uintptr_t *frames, const int *lines, uint32_t depth, int truncated)
+{
+    uint64_t even = MP_HASH_SEED, odd = ~MP_HASH_SEED;
+    uint32_t i = 0;
+    for (; i + 1 < depth; i += 2) {
+        even = mp_hash_word(even, frames[i] ^ (uint64_t)(uint32_t)lines[i] << 40);
+        odd = mp_hash_word(odd, frames[i + 1] ^ (uint64_t)(uint32_t)lines[i + 1] << 40);
+    }
+    if (i < depth) even = mp_hash_word(even, frames[i] ^ (uint64_t)(uint32_t)lines[i] << 40);
+    return mp_hash_end(mp_hash_word(even, odd), (uint64_t)depth * 2 + (truncated != 0));
+}
+
+/* Held against the frames' addresses of today: a frame that died or moved can't match. */
+static int same_frames(const mp_recorder *r, const mp_stack *stack, const uintptr_t *frames,
+                       const int *lines, uint32_t depth, int truncated)
+{
+    if (stack->depth != depth + (truncated != 0)) return 0;
+    for (uint32_t i = 0; i < depth; i++) {
+        uint64_t word = stack->words[i];
+        if ((uint32_t)word != (uint32_t)(lines[i] > 0 ? lines[i] : 0)) return 0;
+        if (mp_refs_at(&r->frames, (uint32_t)(word >> 32))->address != frames[i]) return 0;
+    }
+    return !truncated || stack->words[depth] == stack_word(MP_FRAME_TRUNCATED, 0);
+}
+
+static void retain_frames(mp_recorder *r, const mp_stack *stack)
+{
+    for (uint32_t i = 0; i < stack->depth; i++) {
+        mp_refs_retain(&r->frames, (uint32_t)(stack->words[i] >> 32));
+    }
+}
+
+static void release_raw_stack(mp_recorder *r, uint32_t id)
+{
+    mp_stack *stack = mp_stacks_at(&r->raw_stacks, id);
+    if (stack->refs == 1) {
+        for (uint32_t i = 0; i < stack->depth; i++) {
+            mp_refs_release(&r->frames, (uint32_t)(stack->words[i] >> 32));
+        }
+        /* The cache may name it, under a hash that nobody remembers. */
+        mp_index_clear(&r->stack_cache);
+    }
+    mp_stacks_release(&r->raw_stacks, id);
+}
+
+static uint32_t new_stack(mp_recorder *r, const uintptr_t *frames, const int *lines, uint32_t depth,
+                          int truncated)
+{
+    uint64_t *words = r->scratch;
+    for (uint32_t i = 0; i < depth; i++) {
+        uint32_t frame = mp_refs_find(&r->frames, frames[i]);
+        if (!frame) frame = mp_refs_add(&r->frames, frames[i]);
+        if (!frame) return r->overflow_stack;
+        words[i] = stack_word(frame, lines[i]);
+    }
+    uint32_t length = depth;
+    if (truncated) words[length++] = stack_word(MP_FRAME_TRUNCATED, 0);
+    if (length == 0) words[length++] = stack_word(MP_FRAME_NONE, 0);
+
+    uint32_t id = mp_stacks_intern(&r->raw_stacks, words, length);
+    if (!id) return r->overflow_stack;
+    mp_stack *stack = mp_stacks_at(&r->raw_stacks, id);
+    /* A stack has one reference of its own while its frames live: see mp_recorder_tidy. */
+    if (stack->refs == 1)
+        retain_frames(r, stack);
+    else
+        stack->refs--;
+    return id;
+}
+
+uint32_t mp_recorder_stack(mp_recorder *r, const uintptr_t *frames, const int *lines,
+                           uint32_t depth, int truncated)
+{
+    uint32_t tag = mp_index_tag(hash_frames(frames, lines, depth, truncated));
+    for (uint32_t pos = tag, id; (id = mp_index_next(&r->stack_cache, tag, &pos)) != 0;) {
+        if (same_frames(r, mp_stacks_at(&r->raw_stacks, id), frames, lines, depth, truncated)) {
+            return id;
+        }
+    }
+    uint32_t id = new_stack(r, frames, lines, depth, truncated);
+    if (id == r->overflow_stack) return id;
+    /* Entries of frames that moved or died stay behind; twice the stacks means half of that. */
+    if (r->stack_cache.used > 2 * r->raw_stacks.slabs.in_use) mp_index_clear(&r->stack_cache);
+    if (mp_index_reserve(&r->stack_cache) == MP_OK) mp_index_add(&r->stack_cache, tag, id);
+    return id;
+}
+
+/* ---- classes and threads --------------------------------------------------------------------- */
+
+uint32_t mp_recorder_class(mp_recorder *r, uintptr_t klass)
+{
+    uint32_t id = mp_refs_find(&r->classes, klass);
+    if (!id) id = mp_refs_add(&r->classes, klass);
+    return id ? id : r->overflow_class;
+}
+
+uint32_t mp_recorder_thread(mp_recorder *r, uintptr_t thread)
+{
+    uint32_t id = mp_refs_find(&r->threads, thread);
+    return id ? id : mp_refs_add(&r->threads, thread);
+}
+
+/* ---- raw sites ------------------------------------------------------------------------------- */
+
+static uint32_t raw_site(mp_recorder *r, uint32_t stack, uint32_t klass, uint32_t thread,
+                         uint32_t labels)
+{
+    uint32_t key[MP_SITE_KEY_WORDS] = {stack, klass, thread, labels};
+    uint32_t id = mp_records_find(&r->raw_sites, key);
+    if (id) return id;
+    id = mp_records_intern(&r->raw_sites, key);
+    if (!id) return 0;
+    mp_stacks_retain(&r->raw_stacks, stack);
+    mp_refs_retain(&r->classes, klass);
+    if (thread) mp_refs_retain(&r->threads, thread);
+    return id;
+}
+
+static uint32_t site_or_overflow(mp_recorder *r, uint32_t stack, uint32_t klass, uint32_t thread,
+                                 uint32_t labels)
+{
+    uint32_t id = raw_site(r, stack, klass, thread, labels);
+    if (id && stack != r->overflow_stack && klass != r->overflow_class) return id;
+    r->counts.overflow++;
+    return id ? id : raw_site(r, r->overflow_stack, r->overflow_class, 0, 0);
+}
+
+static uint32_t named_stack_of(mp_recorder *r, uint32_t raw)
+{
+    mp_stack *stack = mp_stacks_at(&r->raw_stacks, raw);
+    if (stack->user) return stack->user;
+
+    uint64_t *words = r->scratch;
+    uint32_t depth = 0, id = 0, i;
+    for (i = 0; i < stack->depth; i++) {
+        uint32_t function = mp_refs_at(&r->frames, (uint32_t)(stack->words[i] >> 32))->name;
+        uint32_t line = (uint32_t)stack->words[i];
+        if (!function) break;
+        uint32_t flags = mp_functions_at(&r->functions, function)->flags;
+        if (flags & MP_FUNCTION_OURS) continue;
+        /* Ruby 3.1 ends the main thread's stacks with a second <main>, at line 0. */
+        if ((flags & MP_FUNCTION_MAIN) && line == 0 && i > 0 && i + 1 == stack->depth) continue;
+        uint32_t location = mp_locations_intern(&r->functions, function, line);
+        if (!location) break;
+        words[depth++] = location;
+    }
+    if (i == stack->depth) {
+        if (depth == 0) {
+            uint32_t none = mp_refs_at(&r->frames, MP_FRAME_NONE)->name;
+            uint32_t location = mp_locations_intern(&r->functions, none, 0);
+            if (location) words[depth++] = location;
+        }
+        id = depth ? mp_stacks_intern(&r->named_stacks, words, depth) : 0;
+    }
+    /* A new stack takes over the references on its locations. */
+    if (!id || mp_stacks_at(&r->named_stacks, id)->refs > 1) {
+        for (uint32_t at = 0; at < depth; at++) {
+            mp_locations_release(&r->functions, (uint32_t)words[at]);
+        }
+    }
+    stack->user = id ? id : r->overflow_named_stack;
+    return stack->user;
+}
+
+/* Named sites are for ever, and so are the strings and stacks in their keys. */
+static uint32_t named_site_of(mp_recorder *r, const mp_site *raw)
+{
+    uint32_t key[MP_SITE_KEY_WORDS] = {
+        named_stack_of(r, raw->stack),
+        mp_refs_at(&r->classes, raw->klass)->name,
+        raw->thread ? mp_refs_at(&r->threads, raw->thread)->name : 0,
+        raw->labels,
+    };
+    uint32_t id = mp_records_intern(&r->named_sites, key);
+    if (id) {
+        if (mp_site_at(&r->named_sites, id)->record.refs == 1) {
+            mp_strings_retain(&r->strings, key[1]);
+            mp_strings_retain(&r->strings, key[2]);
+        } else {
+            mp_records_release(&r->named_sites, id);
+        }
+        return id;
+    }
+    uint32_t overflow[MP_SITE_KEY_WORDS] = {r->overflow_named_stack, 0, 0, 0};
+    return mp_records_intern(&r->named_sites, overflow);
+}
+
+static void fold_site(mp_recorder *r, mp_site *raw)
+{
+    if (!raw->named) raw->named = named_site_of(r, raw);
+    if (!raw->named) return; /* out of memory: what it counted stays, for the next time */
+    mp_site *named = mp_site_at(&r->named_sites, raw->named);
+    named->objects += raw->objects;
+    named->bytes += raw->bytes;
+    raw->objects = 0;
+    raw->bytes = 0;
+}
+
+/* Only a retired site, which has its name, can lose its last reference. */
+static void release_raw_site(mp_recorder *r, uint32_t id)
+{
+    mp_site *site = mp_site_at(&r->raw_sites, id);
+    if (site->record.refs == 1) {
+        fold_site(r, site);
+        release_raw_stack(r, site->stack);
+        mp_refs_release(&r->classes, site->klass);
+        if (site->thread) mp_refs_release(&r->threads, site->thread);
+    }
+    mp_records_release(&r->raw_sites, id);
+}
+
+/* ---- samples --------------------------------------------------------------------------------- */
+
+void mp_recorder_next_gap(mp_recorder *r)
+{
+    r->seen += (uint64_t)r->gap;
+    r->countdown = r->gap = mp_sampler_gap(&r->sampler);
+}
+
+/*
+ * At its cap the table is not closed: the odds of the next samples halve, which is unbiased at any
+ * moment, and the old ones are thinned where measuring is legal. Until then the table may grow on,
+ * each further quarter halving the odds again; at twice the cap tracking ends.
+ */
+static void make_room(mp_recorder *r)
+{
+    if (mp_live_count(&r->live) < r->thin_at) return;
+    r->wants_thinning = 1;
+    if (r->doublings < MAX_DOUBLINGS) r->doublings++;
+    uint32_t step = r->options.max_samples / 4;
+    r->thin_at = mp_live_count(&r->live) + (step ? step : 1);
+}
+
+void mp_recorder_sample(mp_recorder *r, const mp_allocation *allocation)
+{
+    uint32_t known = mp_live_find(&r->live, allocation->address);
+    if (known) {
+        r->counts.reused++;
+        mp_recorder_died(r, known);
+    }
+    uint32_t id = site_or_overflow(r, allocation->stack, allocation->klass, allocation->thread,
+                                   allocation->labels);
+    if (!id) {
+        r->counts.dropped++;
+        return;
+    }
+    r->counts.samples++;
+    mp_site *site = mp_site_at(&r->raw_sites, id);
+
+    make_room(r);
+    uint32_t live = 0;
+    if (mp_sampler_one_in(&r->sampler, (uint64_t)r->options.track_one_in << r->doublings)) {
+        live = mp_live_insert(&r->live, allocation->address, id, r->collections, allocation->size);
+        if (!live) r->counts.untracked++;
+    }
+    if (live) {
+        site->record.refs++;
+        mp_live_entry *entry = mp_live_at(&r->live, live);
+        entry->doublings = r->doublings & 0xff;
+        if (allocation->class_later) {
+            entry->flags |= MP_LIVE_CLASS_LATER;
+            return;
+        }
+    }
+    site->objects += r->options.interval;
+    site->bytes += r->options.interval * allocation->size;
+}
+
+void mp_recorder_class_known(mp_recorder *r, uint32_t live, uint32_t klass)
+{
+    mp_live_entry *entry = mp_live_at(&r->live, live);
+    if (!(entry->flags & MP_LIVE_CLASS_LATER)) return;
+    entry->flags &= (uint16_t)~MP_LIVE_CLASS_LATER;
+
+    mp_site *site = mp_site_at(&r->raw_sites, entry->site);
+    if (klass && klass != site->klass) {
+        uint32_t better = raw_site(r, site->stack, klass, site->thread, site->labels);
+        if (better) {
+            mp_site_at(&r->raw_sites, better)->record.refs++;
+            release_raw_site(r, entry->site);
+            entry->site = better;
+            site = mp_site_at(&r->raw_sites, better);
+        }
+    }
+    site->objects += r->options.interval;
+    site->bytes += r->options.interval * entry->largest;
+}
+
+void mp_recorder_measured(mp_recorder *r, uint32_t live, uint64_t size)
+{
+    mp_live_entry *entry = mp_live_at(&r->live, live);
+    if (size > MP_LIVE_SIZE_MAX) size = MP_LIVE_SIZE_MAX;
+    entry->size = size & MP_LIVE_SIZE_MAX;
+    if (size <= entry->largest) return;
+    mp_site_at(&r->raw_sites, entry->site)->bytes +=
+        mp_recorder_live_weight(r, entry->doublings) * (size - entry->largest);
+    entry->largest = size & MP_LIVE_SIZE_MAX;
+}
+
+void mp_recorder_died(mp_recorder *r, uint32_t live)
+{
+    mp_recorder_class_known(r, live, 0);
+    uint32_t site = mp_live_at(&r->live, live)->site;
+    mp_live_remove(&r->live, live);
+    release_raw_site(r, site);
+}
+
+void mp_recorder_thin(mp_recorder *r)
+{
+    r->wants_thinning = 0;
+    for (uint32_t id = 0; (id = mp_live_next(&r->live, id)) != 0;) {
+        mp_live_entry *entry = mp_live_at(&r->live, id);
+        uint32_t behind = r->doublings - (uint32_t)entry->doublings;
+        if (behind == 0) continue;
+        if (mp_sampler_one_in(&r->sampler, UINT64_C(1) << behind)) {
+            entry->doublings = r->doublings & 0xff;
+        } else {
+            r->counts.thinned++;
+            mp_recorder_died(r, id);
+        }
+    }
+    uint32_t count = mp_live_count(&r->live), max = r->options.max_samples;
+    r->thin_at = count < max ? max : count + 1;
+}
+
+void mp_recorder_lost(mp_recorder *r)
+{
+    r->counts.lost_collections++;
+    r->counts.lost_samples += mp_live_count(&r->live);
+    for (uint32_t id = 0; (id = mp_live_next(&r->live, id)) != 0;) mp_recorder_died(r, id);
+    mp_live_clear(&r->live);
+    mp_refs_die_all(&r->frames);
+    mp_refs_die_all(&r->classes);
+    mp_refs_die_all(&r->threads);
+    mp_index_clear(&r->stack_cache);
+}
+
+void mp_recorder_freeze(mp_recorder *r)
+{
+    for (uint32_t id = 0; (id = mp_live_next(&r->live, id)) != 0;) {
+        mp_recorder_class_known(r, id, 0);
+    }
+    mp_live_forget_addresses(&r->live);
+    mp_refs_die_all(&r->frames);
+    mp_refs_die_all(&r->classes);
+    mp_refs_die_all(&r->threads);
+    mp_index_destroy(&r->stack_cache);
+}
+
+void mp_recorder_fold(mp_recorder *r)
+{
+    for (uint32_t id = 1; id <= r->raw_sites.slabs.top; id++) {
+        mp_site *site = mp_site_at(&r->raw_sites, id);
+        if (site->record.refs) fold_site(r, site);
+    }
+}
+
+static int dead(const mp_refs *refs, uint32_t id)
+{
+    return id && mp_refs_at(refs, id)->state == MP_REF_DEAD;
+}
+
+/* A stack whose frame died can't be met again: its sites and itself go as soon as they may. */
+static void find_dead_stacks(mp_recorder *r)
+{
+    for (uint32_t id = 1; id <= r->raw_stacks.slabs.top; id++) {
+        mp_stack *stack = mp_stacks_at(&r->raw_stacks, id);
+        if (!stack->refs || stack->flags & STACK_RETIRED) continue;
+        for (uint32_t i = 0; i < stack->depth; i++) {
+            if (!dead(&r->frames, (uint32_t)(stack->words[i] >> 32))) continue;
+            stack->flags |= STACK_DEAD;
+            break;
+        }
+    }
+}
+
+void mp_recorder_tidy(mp_recorder *r)
+{
+    mp_recorder_fold(r);
+    find_dead_stacks(r);
+    for (uint32_t id = 1; id <= r->raw_sites.slabs.top; id++) {
+        mp_site *site = mp_site_at(&r->raw_sites, id);
+        if (!site->record.refs || site->retired) continue;
+        if (mp_stacks_at(&r->raw_stacks, site->stack)->flags & STACK_DEAD ||
+            dead(&r->classes, site->klass) || dead(&r->threads, site->thread)) {
+            site->retired = 1;
+            release_raw_site(r, id);
+        }
+    }
+    for (uint32_t id = 1; id <= r->raw_stacks.slabs.top; id++) {
+        mp_stack *stack = mp_stacks_at(&r->raw_stacks, id);
+        if (!stack->refs || !(stack->flags & STACK_DEAD) || stack->flags & STACK_RETIRED) continue;
+        stack->flags |= STACK_RETIRED;
+        release_raw_stack(r, id);
+    }
+    r->tidied_dead = r->frames.dead + r->classes.dead + r->threads.dead;
+}
+
+/* What stays dead after a tidying is held by living samples: only what came since counts. */
+int mp_recorder_untidy(const mp_recorder *r)
+{
+    uint32_t now = r->frames.dead + r->classes.dead + r->threads.dead;
+    return now > r->tidied_dead && now - r->tidied_dead > 512 + r->raw_sites.slabs.in_use / 8;
+}
+
+uint64_t mp_recorder_allocations(const mp_recorder *r)
+{
+    return r->seen + (uint64_t)(r->gap - r->countdown);
+}
+
+size_t mp_recorder_memsize(const mp_recorder *r)
+{
+    return sizeof *r + mp_strings_memsize(&r->strings) + mp_functions_memsize(&r->functions) +
+           mp_refs_memsize(&r->frames) + mp_refs_memsize(&r->classes) +
+           mp_refs_memsize(&r->threads) + mp_stacks_memsize(&r->raw_stacks) +
+           mp_index_memsize(&r->stack_cache) + mp_records_memsize(&r->raw_sites) +
+           mp_stacks_memsize(&r->named_stacks) + mp_records_memsize(&r->named_sites) +
+           mp_live_memsize(&r->live);
+}

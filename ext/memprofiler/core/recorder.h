@@ -1,0 +1,157 @@
+/*
+ * The recorder: everything one run of a collector has gathered, from `start` to the next `start`.
+ * It knows numbers and addresses, never the VM: the VM side (vm/) tells it what was allocated, what
+ * died, how large things are, and what the frames, classes and threads are called.
+ *
+ *   sample:  raw stack + class + thread -> raw site (+= weight) -> live table
+ *   measure: a live sample grew         -> its site's bytes, its own size
+ *   death:                              -> out of the live table; what the site counted stays
+ *   fold:    raw sites -> named sites, whose names outlive frames, classes and threads
+ *
+ * Estimates. A sample stands for `interval` allocations. A tracked one (1 in `track_one_in`, halved
+ * with each thinning) stands for interval * track_one_in * 2^doublings living objects, and what it
+ * owns beyond its slot is counted with that weight, in alloc_space too. Each is unbiased; all are
+ * whole numbers, so that nothing is lost to rounding.
+ *
+ * Memory: owned by the recorder, malloc(3) only, bounded by the caps below. Freed when the last
+ * holder (the collector, a flush that is still encoding) lets go.
+ * Locks: all but mp_recorder_hold/release's count are under the GVL or inside a collection.
+ * Failure: counted in `counts`, never fatal; a sample that can't be recorded is dropped whole.
+ */
+#ifndef MEMPROFILER_CORE_RECORDER_H
+#define MEMPROFILER_CORE_RECORDER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "functions.h"
+#include "live.h"
+#include "refs.h"
+#include "sampler.h"
+#include "sites.h"
+#include "stacks.h"
+#include "strings.h"
+
+/* Caps: what a runaway program can make the profiler hold, some 100 MB all told. */
+#define MP_CAP_FRAMES (1u << 18)
+#define MP_CAP_CLASSES (1u << 17)
+#define MP_CAP_THREADS (1u << 16)
+#define MP_CAP_STACKS (1u << 18)
+#define MP_CAP_STACK_WORDS (1u << 22)
+#define MP_CAP_SITES (1u << 19)
+#define MP_CAP_FUNCTIONS (1u << 18)
+#define MP_CAP_LOCATIONS (1u << 19)
+#define MP_CAP_STRINGS (1u << 19)
+#define MP_CAP_STRING_BYTES ((size_t)32 << 20)
+
+typedef struct {
+    uint32_t interval;     /* 1..MP_INTERVAL_MAX objects */
+    uint32_t track_one_in; /* 1..1,000,000 samples */
+    uint32_t max_samples;  /* live samples; 0: no cap */
+    uint32_t max_depth;    /* 1..10,000 frames */
+    uint64_t seed;
+} mp_options;
+
+typedef struct {
+    uint64_t samples;          /* taken and counted */
+    uint64_t dropped;          /* hit, but not counted: out of memory */
+    uint64_t untracked;        /* counted, but not followed: out of memory or far over the cap */
+    uint64_t thinned;          /* live samples given up by thinning */
+    uint64_t lost_samples;     /* live samples given up because a collection went unseen */
+    uint64_t lost_collections; /* times that happened */
+    uint64_t reused;           /* an address allocated again before its death was seen */
+    uint64_t truncated;        /* samples whose stack was cut at max_depth */
+    uint64_t overflow;         /* samples sent to the (overflow) stack or class */
+    uint64_t own_objects;      /* the profiler's own allocations, kept out */
+    uint64_t rearmed;          /* times the VM had lost our hooks */
+} mp_counts;
+
+/* Frames of our own making. */
+enum { MP_FRAME_TRUNCATED = 1, MP_FRAME_OVERFLOW, MP_FRAME_NONE, MP_FRAMES_MADE_UP };
+
+typedef struct {
+    /* The hot path's: one cache line. */
+    int64_t countdown; /* allocations until the next sample */
+    int64_t gap;       /* what the countdown started from */
+    uint64_t seen;     /* allocations of all finished gaps */
+    mp_sampler sampler;
+
+    mp_options options;
+    uint32_t holders;
+    uint32_t doublings;   /* thinning in force */
+    uint32_t thin_at;     /* live samples at which to thin once more; UINT32_MAX: never */
+    uint32_t wants_thinning;
+    uint32_t collections; /* whose marking has ended since start: what a sample's `born` counts in */
+    uint32_t completed;   /* whose dead are all known: samples born before are in use */
+    mp_counts counts;
+
+    mp_refs frames, classes, threads;
+    mp_stacks raw_stacks;
+    mp_index stack_cache; /* hash of (address, line) pairs -> raw stack */
+    mp_records raw_sites;
+    uint32_t overflow_stack, overflow_class;
+    mp_live live;
+
+    mp_strings strings;
+    mp_functions functions;
+    mp_stacks named_stacks;
+    mp_records named_sites;
+    uint32_t overflow_named_stack;
+
+    uint32_t tidied_dead; /* dead things that the last tidying had to leave */
+    uint64_t *scratch;    /* room for the words of one stack */
+} mp_recorder;
+
+/* NULL without memory. The one who makes it is its first holder. */
+mp_recorder *mp_recorder_new(const mp_options *options);
+void mp_recorder_hold(mp_recorder *recorder);
+void mp_recorder_release(mp_recorder *recorder);
+
+/* The number of a raw stack, from frame addresses and lines, innermost first. Never 0. */
+uint32_t mp_recorder_stack(mp_recorder *recorder, const uintptr_t *frames, const int *lines,
+                           uint32_t depth, int truncated);
+/* The number of a class or thread by its address; the overflow class, or thread 0, when full. */
+uint32_t mp_recorder_class(mp_recorder *recorder, uintptr_t klass);
+uint32_t mp_recorder_thread(mp_recorder *recorder, uintptr_t thread);
+
+typedef struct {
+    uint32_t stack, klass, thread, labels;
+    uint64_t address;
+    uint64_t size;    /* bytes of the slot */
+    int class_later;  /* `klass` is what the object is called if its class stays unknown */
+} mp_allocation;
+
+/* Count it, and track it if the coin says so. */
+void mp_recorder_sample(mp_recorder *recorder, const mp_allocation *allocation);
+/* Draw the next gap; called when the countdown has run out. */
+void mp_recorder_next_gap(mp_recorder *recorder);
+
+/* A live sample is `size` bytes now: largest size and its site's bytes follow, and never fall. */
+void mp_recorder_measured(mp_recorder *recorder, uint32_t live, uint64_t size);
+/* The class of a sample that was allocated without one is known now, or (0) will never be. */
+void mp_recorder_class_known(mp_recorder *recorder, uint32_t live, uint32_t klass);
+void mp_recorder_died(mp_recorder *recorder, uint32_t live);
+/* Bring every live sample to the thinning in force, by coin; all must have been measured. */
+void mp_recorder_thin(mp_recorder *recorder);
+/* A collection went unseen: no address means anything any more. */
+void mp_recorder_lost(mp_recorder *recorder);
+/* stop: keep the living as they are, forget every address. */
+void mp_recorder_freeze(mp_recorder *recorder);
+
+/* Move what raw sites have counted to named ones; every frame, class and thread must be named. */
+void mp_recorder_fold(mp_recorder *recorder);
+/* Let go of raw stacks and sites whose frames, classes or threads died. Folds first. */
+void mp_recorder_tidy(mp_recorder *recorder);
+/* Worth tidying: many dead things are still referred to. */
+int mp_recorder_untidy(const mp_recorder *recorder);
+
+uint64_t mp_recorder_allocations(const mp_recorder *recorder);
+size_t mp_recorder_memsize(const mp_recorder *recorder);
+
+/* Living objects one tracked sample of this thinning stands for. */
+static inline uint64_t mp_recorder_live_weight(const mp_recorder *recorder, uint32_t doublings)
+{
+    return ((uint64_t)recorder->options.interval * recorder->options.track_one_in) << doublings;
+}
+
+#endif

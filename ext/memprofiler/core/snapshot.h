@@ -1,0 +1,47 @@
+/*
+ * A snapshot: what a recorder holds at one moment, copied in pieces so that the program waits only
+ * for a piece at a time, then turned into pprof without any lock.
+ *
+ *   GVL held:  begin, step until done     flat copies of counters and live samples
+ *   released:  encode                     rows -> pprof -> gzip
+ *   GVL held:  free                       gives back references
+ *
+ * The snapshot is as of `begin`: what dies while it is being copied is handed over first (live.h).
+ * If a collection is lost meanwhile, the copy is worthless for the living: mp_snapshot_spoiled says
+ * so, and the caller begins again.
+ *
+ * Memory: owned by the snapshot, which holds the recorder. Failure: MP_ENOMEM.
+ */
+#ifndef MEMPROFILER_CORE_SNAPSHOT_H
+#define MEMPROFILER_CORE_SNAPSHOT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buffer.h"
+#include "recorder.h"
+
+enum { MP_LABEL_CLASS = 1, MP_LABEL_AGE = 2, MP_LABEL_THREAD = 4 };
+
+typedef struct mp_snapshot mp_snapshot;
+
+/* What the profile says about itself; plain text, one "key: value" each. */
+typedef struct {
+    const char *const *comments;
+    uint32_t n_comments;
+    int64_t time_nanos;
+} mp_snapshot_header;
+
+/* All frames, classes and threads must be named; folds. */
+int mp_snapshot_begin(mp_snapshot **out, mp_recorder *recorder, unsigned labels);
+/* Copy up to `most` live samples more; *done tells whether that was all. */
+int mp_snapshot_step(mp_snapshot *snapshot, uint32_t most, int *done);
+int mp_snapshot_spoiled(const mp_snapshot *snapshot);
+int mp_snapshot_encode(mp_snapshot *snapshot, const mp_snapshot_header *header, mp_buffer *out);
+void mp_snapshot_free(mp_snapshot *snapshot);
+
+/* Estimates for the header, ready when the copy is done. */
+uint64_t mp_snapshot_live_samples(const mp_snapshot *snapshot);
+uint64_t mp_snapshot_live_objects(const mp_snapshot *snapshot);
+
+#endif
