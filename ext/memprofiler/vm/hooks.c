@@ -1,0 +1,257 @@
+#include "hooks.h"
+
+#include <unistd.h>
+
+#include "../core/error.h"
+
+/* The runs that hooks find theirs in, by the Fixnum in the hook's data. */
+static mp_run *runs[MP_MAX_RUNS];
+/* Places whose hooks could not be taken off where their run ended. */
+static int stale[MP_MAX_RUNS];
+
+/* Threads inside the profiler; few at any time, and each may nest. */
+#define MAX_OWN_THREADS 32
+static struct {
+    VALUE thread;
+    int depth;
+} own[MAX_OWN_THREADS];
+static int own_threads; /* entries of `own`, also the hook's quick question */
+static uint64_t own_objects;
+
+#if MP_JOBS_HAVE_HANDLES
+static rb_postponed_job_handle_t job_handle;
+#endif
+static int job_called;
+
+static uint64_t events_seen; /* NEWOBJ events of own allocations: see mp_hooks_check */
+
+/* ---- the profiler's own allocations ---------------------------------------------------------- */
+
+static int own_place(VALUE thread)
+{
+    for (int i = 0; i < own_threads; i++) {
+        if (own[i].thread == thread) return i;
+    }
+    return -1;
+}
+
+void mp_own_begin(void)
+{
+    VALUE thread = rb_thread_current();
+    int at = own_place(thread);
+    if (at < 0) {
+        if (own_threads == MAX_OWN_THREADS) return; /* then its objects show up: no harm */
+        at = own_threads++;
+        own[at].thread = thread;
+        own[at].depth = 0;
+    }
+    own[at].depth++;
+}
+
+void mp_own_end(void)
+{
+    int at = own_place(rb_thread_current());
+    if (at < 0 || --own[at].depth > 0) return;
+    own[at] = own[--own_threads];
+}
+
+uint64_t mp_own_objects(void)
+{
+    return own_objects;
+}
+
+/* ---- handlers -------------------------------------------------------------------------------- */
+
+static inline mp_run *run_of(VALUE data)
+{
+    return runs[FIX2INT(data)];
+}
+
+/* Not inlined: the way of one allocation in hundreds, or of the profiler's own. */
+__attribute__((noinline)) static int is_own(void)
+{
+    if (own_place(rb_thread_current()) < 0) return 0;
+    events_seen++;
+    return 1;
+}
+
+static void on_newobj(VALUE data, rb_trace_arg_t *arg)
+{
+    mp_run *run = run_of(data);
+    if (__builtin_expect(run == NULL, 0)) return;
+    if (__builtin_expect(own_threads != 0, 0) && is_own()) {
+        run->recorder->counts.own_objects++;
+        return;
+    }
+#if MP_HOOKS_ARE_GLOBAL
+    if (__atomic_sub_fetch(&run->recorder->countdown, 1, __ATOMIC_RELAXED) > 0) return;
+#else
+    if (--run->recorder->countdown > 0) return;
+#endif
+    mp_run_allocated(run, rb_tracearg_object(arg));
+}
+
+static void on_end_mark(VALUE data, rb_trace_arg_t *arg)
+{
+    (void)arg;
+    mp_run *run = run_of(data);
+    if (run) mp_run_marking_ended(run);
+}
+
+static void on_end_sweep(VALUE data, rb_trace_arg_t *arg)
+{
+    (void)arg;
+    mp_run *run = run_of(data);
+    if (run) mp_run_sweep_ended(run);
+}
+
+static void on_freeobj(VALUE data, rb_trace_arg_t *arg)
+{
+    mp_run *run = run_of(data);
+    if (run) mp_run_freed(run, rb_tracearg_object(arg));
+}
+
+/* ---- on and off ------------------------------------------------------------------------------ */
+
+typedef void (*raw_hook)(VALUE, rb_trace_arg_t *);
+
+static void add(raw_hook hook, rb_event_flag_t event, int slot)
+{
+    rb_add_event_hook2((rb_event_hook_func_t)(void (*)(void))hook, event, INT2FIX(slot),
+                       (rb_event_hook_flag_t)(RUBY_EVENT_HOOK_FLAG_SAFE |
+                                              RUBY_EVENT_HOOK_FLAG_RAW_ARG));
+}
+
+static int take_off(raw_hook hook, int slot)
+{
+    return rb_remove_event_hook_with_data((rb_event_hook_func_t)(void (*)(void))hook,
+                                          INT2FIX(slot));
+}
+
+static void add_all(const mp_run *run)
+{
+    add(on_newobj, RUBY_INTERNAL_EVENT_NEWOBJ, run->slot);
+    add(on_end_mark, RUBY_INTERNAL_EVENT_GC_END_MARK, run->slot);
+    if (run->liveness == MP_LIVENESS_FREE) {
+        add(on_end_sweep, RUBY_INTERNAL_EVENT_GC_END_SWEEP, run->slot);
+        add(on_freeobj, RUBY_INTERNAL_EVENT_FREEOBJ, run->slot);
+    }
+}
+
+/* How many were found; 0 when this Ractor's list is not the one that has them. */
+static int take_all_off(int slot)
+{
+    return take_off(on_newobj, slot) + take_off(on_end_mark, slot) + take_off(on_end_sweep, slot) +
+           take_off(on_freeobj, slot);
+}
+
+int mp_hooks_arm(mp_run *run)
+{
+    for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
+        if (stale[slot] && take_all_off(slot)) stale[slot] = 0;
+        if (runs[slot] || stale[slot]) continue;
+        runs[slot] = run;
+        run->slot = slot;
+        run->armed = 1;
+        add_all(run);
+        return MP_OK;
+    }
+    return MP_ELIMIT;
+}
+
+void mp_hooks_disarm(mp_run *run)
+{
+    if (!run->armed) return;
+    runs[run->slot] = NULL;
+    if (!take_all_off(run->slot)) stale[run->slot] = 1; /* tried again by the next start */
+    run->armed = 0;
+    run->slot = -1;
+}
+
+int mp_hooks_stop_all(const char *reason)
+{
+    int any = 0;
+    for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
+        mp_run *run = runs[slot];
+        if (!run) continue;
+        any = 1;
+        run->stopped = reason;
+        mp_run_stop(run);
+    }
+    return any;
+}
+
+void mp_hooks_check(mp_run *run)
+{
+    if (!run->armed) return;
+    mp_own_begin();
+    uint64_t before = events_seen;
+    rb_obj_alloc(rb_cObject);
+    int heard = events_seen != before;
+    mp_own_end();
+    if (heard) return;
+    take_all_off(run->slot);
+    add_all(run);
+    run->recorder->counts.rearmed++;
+}
+
+/* ---- the postponed job ----------------------------------------------------------------------- */
+
+static void job(void *unused)
+{
+    (void)unused;
+    job_called = 0;
+    mp_own_begin();
+    for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
+        if (runs[slot]) mp_run_settle(runs[slot]);
+    }
+    mp_own_end();
+}
+
+void mp_hooks_call_job(void)
+{
+    if (job_called) return;
+    job_called = 1;
+#if MP_JOBS_HAVE_HANDLES
+    rb_postponed_job_trigger(job_handle);
+#else
+    if (!rb_postponed_job_register_one(0, job, NULL)) job_called = 0;
+#endif
+}
+
+/* ---- forks ----------------------------------------------------------------------------------- */
+
+/*
+ * In the child of a fork, before any Ruby code: of all threads only the forking one is left, and
+ * what others were doing inside the profiler has ended for good.
+ */
+static void forked(void)
+{
+    /* A thread that is not Ruby's (a library's own) has no business in the table. */
+    VALUE here = ruby_native_thread_p() ? rb_thread_current() : 0;
+    int kept = 0;
+    for (int i = 0; i < own_threads; i++) {
+        if (own[i].thread == here) own[kept++] = own[i];
+    }
+    own_threads = kept;
+    job_called = 0;
+    for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
+        mp_run *run = runs[slot];
+        if (!run) continue;
+        /* Or every worker would sample the same allocations. */
+        mp_sampler_reseed(&run->recorder->sampler,
+                          mp_sampler_random(&run->recorder->sampler) ^ (uint64_t)getpid());
+        run->naming = 0;
+#if MP_HOOKS_ARE_GLOBAL
+        pthread_mutex_init(&run->lock, NULL);
+#endif
+    }
+}
+
+void mp_hooks_init(void)
+{
+    pthread_atfork(NULL, NULL, forked);
+#if MP_JOBS_HAVE_HANDLES
+    job_handle = rb_postponed_job_preregister(0, job, NULL);
+#endif
+}

@@ -1,0 +1,219 @@
+#include "naming.h"
+
+#include <string.h>
+#include <ruby/encoding.h>
+
+#include "../core/names.h"
+#include "deaths.h"
+#include "run.h"
+
+static VALUE own_folder = Qnil;
+static VALUE thread_name, thread_to_s; /* unbound, so that nobody's override runs */
+static ID id_bind_call;
+
+/* Interned without addresses; MP_STRING_NONE when the table is full. */
+static uint32_t intern(mp_run *run, const char *bytes, size_t length)
+{
+    char clean[MP_NAME_MAX];
+    size_t cleaned = mp_name_clean(bytes, length, clean);
+    return mp_strings_intern(&run->recorder->strings, clean, cleaned);
+}
+
+static uint32_t intern_value(mp_run *run, VALUE string)
+{
+    if (!RB_TYPE_P(string, T_STRING)) return intern(run, "(unnamed)", 9);
+    uint32_t id = intern(run, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
+    RB_GC_GUARD(string);
+    return id;
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    VALUE frame;
+    VALUE name, file, class_path;
+    int line;
+} frame_names;
+
+static VALUE read_frame(VALUE arg)
+{
+    frame_names *names = (frame_names *)arg;
+    VALUE path = rb_profile_frame_path(names->frame);
+    names->name = rb_profile_frame_full_label(names->frame);
+    if (NIL_P(names->name)) names->name = rb_profile_frame_label(names->frame);
+    if (NIL_P(names->name)) names->name = rb_profile_frame_method_name(names->frame);
+    if (NIL_P(path)) {
+        names->class_path = rb_profile_frame_classpath(names->frame);
+        return Qnil;
+    }
+    names->file = rb_profile_frame_absolute_path(names->frame);
+    if (NIL_P(names->file)) names->file = path;
+    VALUE line = rb_profile_frame_first_lineno(names->frame);
+    if (FIXNUM_P(line) && FIX2LONG(line) > 0) names->line = (int)FIX2LONG(line);
+    return Qnil;
+}
+
+static int starts_with(VALUE string, const char *prefix, size_t length)
+{
+    return RB_TYPE_P(string, T_STRING) && (size_t)RSTRING_LEN(string) >= length &&
+           memcmp(RSTRING_PTR(string), prefix, length) == 0;
+}
+
+static int equals(VALUE string, const char *text)
+{
+    return RB_TYPE_P(string, T_STRING) && (size_t)RSTRING_LEN(string) == strlen(text) &&
+           starts_with(string, text, strlen(text));
+}
+
+/* Only what really is the profiler's: its C functions by name space, its Ruby code by folder. */
+static int is_ours(const frame_names *names)
+{
+    if (NIL_P(names->file)) {
+        return equals(names->class_path, "Memprofiler") ||
+               starts_with(names->class_path, "Memprofiler::", 13);
+    }
+    return !NIL_P(own_folder) && starts_with(names->file, RSTRING_PTR(own_folder),
+                                             (size_t)RSTRING_LEN(own_folder));
+}
+
+static void name_frame(mp_run *run, uint32_t id, VALUE frame)
+{
+    mp_recorder *recorder = run->recorder;
+    frame_names names = {.frame = frame, .name = Qnil, .file = Qnil, .class_path = Qnil};
+    VALUE raised = rb_errinfo();
+    int error;
+    rb_protect(read_frame, (VALUE)&names, &error);
+    if (error) rb_set_errinfo(raised);
+
+    mp_run_lock(run);
+    uint32_t file = 0;
+    uint32_t name = intern_value(run, names.name);
+    if (!NIL_P(names.file)) file = intern_value(run, names.file);
+    uint32_t function = 0;
+    if (name != MP_STRING_NONE && file != MP_STRING_NONE) {
+        function = mp_functions_intern(&recorder->functions, name, 0, file, (uint32_t)names.line);
+    } else if (name != MP_STRING_NONE) {
+        mp_strings_release(&recorder->strings, name);
+    }
+    if (function) {
+        mp_function *made = mp_functions_at(&recorder->functions, function);
+        if (is_ours(&names)) made->flags |= MP_FUNCTION_OURS;
+        if (equals(names.name, "<main>")) made->flags |= MP_FUNCTION_MAIN;
+    } else {
+        function = mp_refs_at(&recorder->frames, MP_FRAME_OVERFLOW)->name;
+        mp_functions_retain(&recorder->functions, function);
+    }
+    mp_refs_name(&recorder->frames, id, function, NIL_P(names.file) ? MP_FRAME_IS_C : 0);
+    mp_run_unlock(run);
+    RB_GC_GUARD(names.name);
+    RB_GC_GUARD(names.file);
+    RB_GC_GUARD(names.class_path);
+}
+
+/* ---- classes --------------------------------------------------------------------------------- */
+
+/* An object's singleton class is called after the class it specialises. */
+static VALUE read_class(VALUE klass)
+{
+    return rb_class_path(rb_class_real(klass));
+}
+
+static VALUE protected_string(VALUE (*read)(VALUE), VALUE of)
+{
+    VALUE raised = rb_errinfo();
+    int error;
+    VALUE string = rb_protect(read, of, &error);
+    if (error) rb_set_errinfo(raised);
+    return error ? Qnil : string;
+}
+
+static void name_class(mp_run *run, uint32_t id, VALUE klass)
+{
+    mp_recorder *recorder = run->recorder;
+    VALUE string = protected_string(read_class, klass);
+    mp_run_lock(run);
+    uint32_t name = intern_value(run, string);
+    if (name == MP_STRING_NONE) {
+        name = mp_refs_at(&recorder->classes, recorder->overflow_class)->name;
+        mp_strings_retain(&recorder->strings, name);
+    }
+    mp_refs_name(&recorder->classes, id, name, 0);
+    mp_run_unlock(run);
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+/*
+ * Its name; else where its block stands, which is the same in each process:
+ * "#<Thread:0x000... worker.rb:12 run>" gives "worker.rb:12".
+ */
+static VALUE read_thread(VALUE thread)
+{
+    if (thread == rb_thread_main()) return rb_str_new_cstr("main");
+    VALUE name = rb_funcall(thread_name, id_bind_call, 1, thread);
+    if (RB_TYPE_P(name, T_STRING) && RSTRING_LEN(name) > 0) return name;
+    VALUE text = rb_funcall(thread_to_s, id_bind_call, 1, thread);
+    if (!RB_TYPE_P(text, T_STRING)) return Qnil;
+    const char *from = memchr(RSTRING_PTR(text), ' ', (size_t)RSTRING_LEN(text));
+    const char *to = RSTRING_PTR(text) + RSTRING_LEN(text);
+    while (to > RSTRING_PTR(text) && to[-1] != ' ') to--;
+    if (!from || to - 1 <= from) return rb_str_new_cstr("(thread)");
+    VALUE place = rb_str_new(from + 1, to - 1 - (from + 1));
+    RB_GC_GUARD(text);
+    return place;
+}
+
+static void name_thread(mp_run *run, uint32_t id, VALUE thread)
+{
+    VALUE string = protected_string(read_thread, thread);
+    mp_run_lock(run);
+    uint32_t name = intern_value(run, string);
+    mp_refs_name(&run->recorder->threads, id, name == MP_STRING_NONE ? 0 : name, 0);
+    mp_run_unlock(run);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
+/*
+ * Pending items stay pinned until they are named. The names are read without the lock, since that
+ * allocates; meanwhile another Ractor may add items (from 4.0), but none takes any away.
+ */
+static void name_all(mp_run *run, mp_refs *refs, void (*name)(mp_run *, uint32_t, VALUE))
+{
+    for (;;) {
+        mp_run_lock(run);
+        uint32_t id = refs->pending;
+        VALUE object = id ? (VALUE)mp_refs_at(refs, id)->address : 0;
+        mp_run_unlock(run);
+        if (!id) return;
+        name(run, id, object);
+    }
+}
+
+int mp_run_name(mp_run *run)
+{
+    mp_recorder *recorder = run->recorder;
+    if (run->naming) return 0;
+    run->naming = 1;
+    name_all(run, &recorder->frames, name_frame);
+    name_all(run, &recorder->classes, name_class);
+    name_all(run, &recorder->threads, name_thread);
+    run->naming = 0;
+    return 1;
+}
+
+void mp_naming_own_folder(VALUE folder)
+{
+    own_folder = rb_str_new_frozen(folder);
+}
+
+void mp_naming_init(void)
+{
+    id_bind_call = rb_intern("bind_call");
+    ID instance_method = rb_intern("instance_method");
+    thread_name = rb_funcall(rb_cThread, instance_method, 1, ID2SYM(rb_intern("name")));
+    thread_to_s = rb_funcall(rb_cThread, instance_method, 1, ID2SYM(rb_intern("to_s")));
+    rb_gc_register_mark_object(thread_name);
+    rb_gc_register_mark_object(thread_to_s);
+    rb_global_variable(&own_folder);
+}

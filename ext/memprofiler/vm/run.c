@@ -1,0 +1,205 @@
+#include "run.h"
+
+#include <string.h>
+
+#include "../core/error.h"
+#include "../core/mem.h"
+#include "deaths.h"
+#include "gc_bits.h"
+#include "hooks.h"
+#include "naming.h"
+
+static VALUE sym_total_allocated;
+
+/* Collections without an event that are taken for a sign that the VM lost our hooks. */
+#define LOST_HOOKS_AT 3
+
+void mp_run_init(void)
+{
+    sym_total_allocated = ID2SYM(rb_intern("total_allocated_objects"));
+    mp_gc_bits_init();
+    mp_naming_init();
+    mp_hooks_init();
+}
+
+static int name_kinds(mp_run *run)
+{
+    mp_recorder *recorder = run->recorder;
+    for (int kind = 0; kind < MP_KINDS; kind++) {
+        char text[64];
+        const char *name = mp_kind_name(kind);
+        /* A hidden String is the usual owner of bytes that visible ones share. */
+        const char *format = kind >= 32                            ? "(imemo %s)"
+                             : kind == T_STRING || kind == T_ARRAY ? "(hidden %s: shared contents)"
+                                                                   : "(hidden %s)";
+        snprintf(text, sizeof text, format, name);
+        uint32_t string = mp_strings_intern(&recorder->strings, text, strlen(text));
+        if (string == MP_STRING_NONE) return MP_ENOMEM;
+        run->kinds[kind] = mp_refs_add_named(&recorder->classes, string);
+        if (!run->kinds[kind]) return MP_ENOMEM;
+    }
+    return MP_OK;
+}
+
+mp_run *mp_run_new(const mp_options *options, mp_liveness liveness)
+{
+    mp_run *run = mp_calloc(1, sizeof *run);
+    if (!run) return NULL;
+    run->holders = 1;
+    run->slot = -1;
+    run->liveness = liveness;
+    run->recorder = mp_recorder_new(options);
+    run->frames = mp_calloc((size_t)options->max_depth + 1, sizeof *run->frames);
+    run->lines = mp_calloc((size_t)options->max_depth + 1, sizeof *run->lines);
+    if (liveness == MP_LIVENESS_FREE) run->sieve = mp_calloc(MP_SIEVE_BITS / 64, 8);
+#if MP_HOOKS_ARE_GLOBAL
+    pthread_mutex_init(&run->lock, NULL);
+#endif
+    if (!run->recorder || !run->frames || !run->lines ||
+        (liveness == MP_LIVENESS_FREE && !run->sieve) || name_kinds(run) != MP_OK) {
+        mp_run_release(run);
+        return NULL;
+    }
+    return run;
+}
+
+void mp_run_release(mp_run *run)
+{
+    if (--run->holders) return;
+    mp_hooks_disarm(run);
+    if (run->recorder) mp_recorder_release(run->recorder);
+    mp_free(run->frames);
+    mp_free(run->lines);
+    mp_free(run->sieve);
+#if MP_HOOKS_ARE_GLOBAL
+    pthread_mutex_destroy(&run->lock);
+#endif
+    mp_free(run);
+}
+
+static uint64_t total_allocated(void)
+{
+    return rb_gc_stat(sym_total_allocated);
+}
+
+int mp_run_start(mp_run *run)
+{
+    run->gc_count = rb_gc_count();
+    run->allocated_before = total_allocated();
+    return mp_hooks_arm(run);
+}
+
+uint64_t mp_run_unseen(const mp_run *run)
+{
+    if (!run->armed) return run->unseen;
+    uint64_t all = total_allocated() - run->allocated_before;
+    uint64_t known = mp_recorder_allocations(run->recorder) + run->recorder->counts.own_objects;
+    return all > known ? all - known : 0;
+}
+
+int mp_run_measure(mp_run *run, uint32_t *at, uint32_t most)
+{
+    mp_recorder *recorder = run->recorder;
+    mp_live *live = &recorder->live;
+    if (!run->armed) return 0;
+    for (uint32_t n = 0; n < most; n++) {
+        uint32_t id = mp_live_next(live, *at);
+        if (!id) {
+            if (recorder->wants_thinning && !live->cursors) mp_recorder_thin(recorder);
+            return 0;
+        }
+        *at = id;
+        mp_live_entry *entry = mp_live_at(live, id);
+        if (entry->flags & MP_LIVE_FROZEN) continue;
+        /* Free hook, sweep not ended: it may be dead already, and what it refers to gone. */
+        if (recorder->completed != recorder->collections && entry->born != recorder->collections) {
+            continue;
+        }
+        VALUE obj = (VALUE)entry->address;
+        mp_read_class(run, id, obj);
+        size_t size = mp_measure(obj);
+        if (size) mp_recorder_measured(recorder, id, size);
+        if (mp_is_frozen(obj)) entry->flags |= MP_LIVE_FROZEN;
+    }
+    return 1;
+}
+
+void mp_run_stop(mp_run *run)
+{
+    if (!run->armed) return;
+    mp_own_begin();
+    /* Waiting lets other threads in, who may stop it as well, or allocate something new. */
+    while (!mp_run_name(run)) rb_thread_schedule();
+    if (run->armed) {
+        mp_run_lock(run);
+        mp_run_check(run);
+        uint32_t at = 0;
+        while (mp_run_measure(run, &at, UINT32_MAX)) continue;
+        mp_run_unlock(run);
+        run->unseen = mp_run_unseen(run);
+        mp_hooks_disarm(run);
+        /* Measuring may have met a class that came late. Naming runs alone, or it waited above. */
+        mp_run_name(run);
+        mp_recorder_fold(run->recorder);
+        mp_recorder_freeze(run->recorder);
+    }
+    mp_own_end();
+}
+
+void mp_run_settle(mp_run *run)
+{
+    if (run->lost_hooks >= LOST_HOOKS_AT) {
+        mp_hooks_check(run);
+        run->lost_hooks = 0;
+    }
+    if (!mp_run_name(run)) return;
+    if (mp_recorder_untidy(run->recorder)) {
+        mp_run_lock(run);
+        mp_recorder_tidy(run->recorder);
+        mp_run_unlock(run);
+    }
+}
+
+static void mark_pending(const mp_refs *refs)
+{
+    for (uint32_t id = refs->pending; id; id = mp_refs_at(refs, id)->link) {
+        rb_gc_mark((VALUE)mp_refs_at(refs, id)->address);
+    }
+}
+
+/* dmark of a holder without write barriers: the one thing that every collection comes by. */
+void mp_run_mark(mp_run *run)
+{
+    mark_pending(&run->recorder->frames);
+    mark_pending(&run->recorder->classes);
+    mark_pending(&run->recorder->threads);
+    if (!run->armed) return;
+    if (rb_gc_count() > run->gc_count + 1) {
+        if (++run->lost_hooks == LOST_HOOKS_AT) mp_hooks_call_job();
+    } else {
+        run->lost_hooks = 0;
+    }
+}
+
+static uint64_t moved_to(uint64_t address)
+{
+    return rb_gc_location((VALUE)address);
+}
+
+void mp_run_compact(mp_run *run)
+{
+    if (!run->armed) return;
+    mp_run_check(run);
+    mp_recorder *recorder = run->recorder;
+    mp_live_rekey(&recorder->live, moved_to);
+    mp_refs_rekey(&recorder->frames, moved_to);
+    mp_refs_rekey(&recorder->classes, moved_to);
+    mp_refs_rekey(&recorder->threads, moved_to);
+    mp_index_clear(&recorder->stack_cache);
+    run->last_thread = 0;
+    if (run->sieve) {
+        for (uint32_t id = 0; (id = mp_live_next(&recorder->live, id)) != 0;) {
+            mp_sieve_add(run, (VALUE)mp_live_at(&recorder->live, id)->address);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+/*
+ * A run: the VM's side of one recorder, from `start` to `stop`. It has the hooks on, watches
+ * collections, and gives every address the recorder holds its meaning.
+ *
+ *   hooks.c       hooks on and off, the table of runs that hooks find theirs in
+ *   allocation.c  NEWOBJ: one sample
+ *   deaths.c      GC_END_MARK or FREEOBJ: what died; lost collections
+ *   naming.c      frames, classes and threads get their names
+ *   run.c         start, stop, measuring, compaction, pinning, the postponed job
+ *
+ * Memory: owned by its collector (collector.c), malloc(3). Holds the recorder.
+ * Locks: the GVL, or a running collection; from Ruby 4.0, where several Ractors allocate at once,
+ * `lock` guards the recorder inside the NEWOBJ hook (everything else runs with the others stopped,
+ * or takes it too).
+ */
+#ifndef MEMPROFILER_VM_RUN_H
+#define MEMPROFILER_VM_RUN_H
+
+#include <pthread.h>
+
+#include "../core/recorder.h"
+#include "compat.h"
+#include "measure.h"
+
+typedef enum { MP_LIVENESS_MARK, MP_LIVENESS_FREE } mp_liveness;
+
+/* The free hook's sieve: most freed objects were never sampled. */
+#define MP_SIEVE_BITS (1u << 17)
+
+typedef struct mp_run {
+    mp_recorder *recorder;
+    int holders;         /* the collector, and flushes under way */
+    int armed;           /* hooks are on */
+    int slot;            /* in the table of hooks.c; -1 when not armed */
+    mp_liveness liveness;
+    size_t gc_count;     /* the collection whose GC_END_MARK was the last one seen */
+    int lost_hooks;      /* collections in a row that fired no event, as dmark counted them */
+    int naming;          /* naming is under way: not to be entered twice */
+    const char *stopped; /* why it was stopped, when nobody asked for it; else NULL */
+
+    uint64_t allocated_before; /* the VM's own count of allocations, at the start */
+    uint64_t unseen;           /* mp_run_unseen at the stop */
+
+    uintptr_t last_thread; /* and its number, for as long as no collection came by */
+    uint32_t last_thread_id;
+    uint32_t kinds[MP_KINDS]; /* class numbers for objects without a class */
+
+    VALUE *frames; /* max_depth + 1, for rb_profile_frames */
+    int *lines;
+    uint64_t *sieve; /* MP_SIEVE_BITS bits; free hook only */
+    uint32_t sieve_set;
+#if MP_HOOKS_ARE_GLOBAL
+    pthread_mutex_t lock;
+#endif
+} mp_run;
+
+/* Once, at load. */
+void mp_run_init(void);
+/* NULL without memory. The one who makes it is its first holder. */
+mp_run *mp_run_new(const mp_options *options, mp_liveness liveness);
+/* The last one frees it, taking the hooks off if they are on. Legal in a dfree. */
+void mp_run_release(mp_run *run);
+
+/* MP_OK, MP_ELIMIT (too many runs at once) or MP_ENOMEM. */
+int mp_run_start(mp_run *run);
+/* Measures and freezes what lives, forgets all addresses. */
+void mp_run_stop(mp_run *run);
+/* `GC.stat(:total_allocated_objects)` since the start, less what the run has seen or kept out. */
+uint64_t mp_run_unseen(const mp_run *run);
+
+/* Before any address is used: if a collection went unseen, all that lived is given up. */
+void mp_run_check(mp_run *run);
+/*
+ * Measure up to `most` living samples after *at, moving it on; thin at the end, if due. True while
+ * there is more. To be called outside hooks, after mp_run_check.
+ */
+int mp_run_measure(mp_run *run, uint32_t *at, uint32_t most);
+/* Name all that is pending; true when nothing is left. Allocates; must be the profiler's own. */
+int mp_run_name(mp_run *run);
+/* What the postponed job does: naming, tidying, and a look whether the hooks still fire. */
+void mp_run_settle(mp_run *run);
+
+/* For the collector's dmark and dcompact. */
+void mp_run_mark(mp_run *run);
+void mp_run_compact(mp_run *run);
+
+/* The hooks' ways in; called with the collection running, or from NEWOBJ. */
+void mp_run_allocated(mp_run *run, VALUE obj);
+void mp_run_marking_ended(mp_run *run);
+void mp_run_sweep_ended(mp_run *run);
+void mp_run_freed(mp_run *run, VALUE obj);
+
+static inline void mp_run_lock(mp_run *run)
+{
+#if MP_HOOKS_ARE_GLOBAL
+    pthread_mutex_lock(&run->lock);
+#else
+    (void)run;
+#endif
+}
+
+static inline void mp_run_unlock(mp_run *run)
+{
+#if MP_HOOKS_ARE_GLOBAL
+    pthread_mutex_unlock(&run->lock);
+#else
+    (void)run;
+#endif
+}
+
+#endif
