@@ -1,0 +1,252 @@
+#include "collector.h"
+
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/error.h"
+#include "core/mem.h"
+#include "vm/hooks.h"
+
+#define DEFAULT_INTERVAL 512
+#define DEFAULT_MAX_DEPTH 512
+#define DEFAULT_MAX_SAMPLES 200000
+
+#define MAX_DEPTH_LIMIT 10000
+#define MAX_SAMPLES_LIMIT 1000000000
+#define TRACK_ONE_IN_LIMIT 1000000
+
+static VALUE cCollector, memprofiler_module;
+static VALUE sym_auto, sym_mark, sym_free;
+
+/* ---- the object ------------------------------------------------------------------------------ */
+
+static void collector_mark(void *ptr)
+{
+    mp_collector *collector = ptr;
+    if (collector->run) mp_run_mark(collector->run);
+}
+
+static void collector_free(void *ptr)
+{
+    mp_collector *collector = ptr;
+    if (collector->run) mp_run_release(collector->run);
+    mp_free(collector);
+}
+
+static size_t collector_size(const void *ptr)
+{
+    const mp_collector *collector = ptr;
+    return sizeof *collector + (collector->run ? mp_recorder_memsize(collector->run->recorder) : 0);
+}
+
+static void collector_compact(void *ptr)
+{
+    mp_collector *collector = ptr;
+    if (collector->run) mp_run_compact(collector->run);
+}
+
+/* No RUBY_TYPED_WB_PROTECTED: a promoted holder is not marked in minor collections. */
+static const rb_data_type_t collector_type = {
+    .wrap_struct_name = "Memprofiler::Collector",
+    .function = {.dmark = collector_mark,
+                 .dfree = collector_free,
+                 .dsize = collector_size,
+                 .dcompact = collector_compact},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+mp_collector *mp_collector_of(VALUE self)
+{
+    return rb_check_typeddata(self, &collector_type);
+}
+
+uint64_t mp_clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static VALUE collector_alloc(VALUE klass)
+{
+    mp_collector *collector = mp_calloc(1, sizeof *collector);
+    if (!collector) rb_raise(rb_eNoMemError, "no memory for a collector");
+    return TypedData_Wrap_Struct(klass, &collector_type, collector);
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static uint64_t integer_option(const char *name, VALUE value, uint64_t least, uint64_t most,
+                               const char *also)
+{
+    if (!RB_INTEGER_TYPE_P(value)) {
+        rb_raise(rb_eTypeError, "%s must be an Integer from %" PRIu64 " to %" PRIu64 "%s, not %" PRIsVALUE,
+                 name, least, most, also, rb_obj_class(value));
+    }
+    VALUE too_small = rb_funcall(value, '<', 1, ULL2NUM(least));
+    if (RTEST(too_small) || RTEST(rb_funcall(value, '>', 1, ULL2NUM(most)))) {
+        rb_raise(rb_eArgError, "%s must be an Integer from %" PRIu64 " to %" PRIu64 "%s, not %" PRIsVALUE,
+                 name, least, most, also, rb_inspect(value));
+    }
+    return NUM2ULL(value);
+}
+
+static mp_liveness liveness_option(VALUE value)
+{
+    const char *allowed = MP_HAS_MARK_BITS ? ":auto, :mark or :free" : ":auto or :free";
+    if (!SYMBOL_P(value)) {
+        rb_raise(rb_eTypeError, "liveness must be a Symbol, %s, not %" PRIsVALUE, allowed,
+                 rb_obj_class(value));
+    }
+    if (value == sym_free) return MP_LIVENESS_FREE;
+    if (value == sym_auto) return MP_HAS_MARK_BITS ? MP_LIVENESS_MARK : MP_LIVENESS_FREE;
+    if (value == sym_mark && MP_HAS_MARK_BITS) return MP_LIVENESS_MARK;
+    rb_raise(rb_eArgError, "liveness must be %s, not %" PRIsVALUE, allowed, rb_inspect(value));
+}
+
+static void require_main_ractor(void)
+{
+    VALUE ractor = rb_const_get(rb_cObject, rb_intern("Ractor"));
+    VALUE main = rb_funcall(ractor, rb_intern("main"), 0);
+    if (rb_funcall(ractor, rb_intern("current"), 0) != main) {
+        rb_raise(mp_eRactor, "a collector can only be used in the main Ractor");
+    }
+}
+
+/*
+ * @overload initialize(interval: 512, max_depth: 512, max_samples: 200_000, track_one_in: 1,
+ *                      liveness: :auto, seed: nil)
+ *   @param interval [Integer] one object in how many is sampled, on average: 1..1,000,000,000.
+ *     1 is exact: every object.
+ *   @param max_depth [Integer] frames kept of a stack, the innermost: 1..10,000
+ *   @param max_samples [Integer, nil] living samples to follow at most, 1..1,000,000,000; beyond,
+ *     half of them are given up and the others count twice. nil: no cap, the default of interval 1.
+ *   @param track_one_in [Integer] follow one in how many samples to its death: 1..1,000,000
+ *   @param liveness [:auto, :mark, :free] how deaths are seen: by the mark bits at the end of each
+ *     collection's marking, or by the VM's free event
+ *   @param seed [Integer, nil] of the sampling, 0..2**64-1, for repeatable runs; nil: drawn
+ *   @raise [ArgumentError, TypeError] naming the option and what is allowed
+ *   @raise [RactorError] outside the main Ractor
+ */
+static VALUE collector_initialize(int argc, VALUE *argv, VALUE self)
+{
+    static ID keys[6];
+    if (!keys[0]) {
+        static const char *const names[6] = {"interval",     "max_depth", "max_samples",
+                                             "track_one_in", "liveness",  "seed"};
+        for (int i = 0; i < 6; i++) keys[i] = rb_intern(names[i]);
+    }
+    mp_collector *collector = mp_collector_of(self);
+    VALUE keywords, given[6];
+    rb_scan_args(argc, argv, "0:", &keywords);
+    rb_get_kwargs(keywords, keys, 0, 6, given);
+    require_main_ractor();
+    if (collector->run) rb_raise(rb_eTypeError, "already initialized");
+
+    mp_options options = {DEFAULT_INTERVAL, 1, DEFAULT_MAX_SAMPLES, DEFAULT_MAX_DEPTH, 0};
+    if (given[0] != Qundef) {
+        options.interval = (uint32_t)integer_option("interval", given[0], 1, MP_INTERVAL_MAX, "");
+    }
+    if (given[1] != Qundef) {
+        options.max_depth = (uint32_t)integer_option("max_depth", given[1], 1, MAX_DEPTH_LIMIT, "");
+    }
+    if (given[2] != Qundef) {
+        options.max_samples = NIL_P(given[2]) ? 0
+                                              : (uint32_t)integer_option("max_samples", given[2], 1,
+                                                                         MAX_SAMPLES_LIMIT,
+                                                                         ", or nil");
+    } else if (options.interval == 1) {
+        options.max_samples = 0;
+    }
+    if (given[3] != Qundef) {
+        options.track_one_in =
+            (uint32_t)integer_option("track_one_in", given[3], 1, TRACK_ONE_IN_LIMIT, "");
+    }
+    collector->liveness = liveness_option(given[4] == Qundef ? sym_auto : given[4]);
+    collector->seeded = given[5] != Qundef && !NIL_P(given[5]);
+    if (collector->seeded) {
+        options.seed = integer_option("seed", given[5], 0, UINT64_MAX, ", or nil");
+    }
+    collector->options = options;
+    return self;
+}
+
+/* ---- start and stop -------------------------------------------------------------------------- */
+
+/* Not from Ruby's generator: that would change what the program draws from it. */
+static uint64_t random_seed(void)
+{
+    uint64_t seed;
+    if (getentropy(&seed, sizeof seed) != 0) seed = mp_clock_ns() ^ (uint64_t)getpid() << 32;
+    return seed;
+}
+
+static int running(const mp_collector *collector)
+{
+    return collector->run && collector->run->armed;
+}
+
+/*
+ * Begin a new profile: what an earlier run gathered is forgotten.
+ * @return [self]
+ * @raise [AlreadyStartedError] it is running
+ * @raise [RactorError] outside the main Ractor
+ * @raise [Error] no memory, or 64 collectors run already
+ */
+static VALUE collector_start(VALUE self)
+{
+    mp_collector *collector = mp_collector_of(self);
+    if (running(collector)) rb_raise(mp_eAlreadyStarted, "the collector is running already");
+    if (!collector->options.interval) rb_raise(rb_eTypeError, "uninitialized collector");
+    rb_funcall(memprofiler_module, rb_intern("before_start"), 0);
+    mp_own_begin();
+    if (!collector->seeded) collector->options.seed = random_seed();
+    mp_run *run = mp_run_new(&collector->options, collector->liveness);
+    mp_own_end();
+    if (!run) rb_raise(mp_eError, "no memory to start a collector");
+    if (collector->run) mp_run_release(collector->run);
+    collector->run = run;
+    if (mp_run_start(run) != MP_OK) {
+        collector->run = NULL;
+        mp_run_release(run);
+        rb_raise(mp_eError, "%d collectors are running already, and more can't", MP_MAX_RUNS);
+    }
+    return self;
+}
+
+/*
+ * End the run; its last state stays to be flushed. Nothing when it is not running.
+ * @return [self]
+ */
+static VALUE collector_stop(VALUE self)
+{
+    mp_collector *collector = mp_collector_of(self);
+    if (running(collector)) mp_run_stop(collector->run);
+    return self;
+}
+
+/* @return [Boolean] */
+static VALUE collector_running_p(VALUE self)
+{
+    return RBOOL(running(mp_collector_of(self)));
+}
+
+void mp_init_collector(VALUE memprofiler)
+{
+    sym_auto = ID2SYM(rb_intern("auto"));
+    sym_mark = ID2SYM(rb_intern("mark"));
+    sym_free = ID2SYM(rb_intern("free"));
+
+    memprofiler_module = memprofiler;
+    cCollector = rb_define_class_under(memprofiler, "Collector", rb_cObject);
+    rb_gc_register_mark_object(cCollector);
+    rb_define_alloc_func(cCollector, collector_alloc);
+    rb_undef_method(cCollector, "initialize_copy");
+    rb_define_method(cCollector, "initialize", collector_initialize, -1);
+    rb_define_method(cCollector, "start", collector_start, 0);
+    rb_define_method(cCollector, "stop", collector_stop, 0);
+    rb_define_method(cCollector, "running?", collector_running_p, 0);
+    rb_define_method(cCollector, "flush", mp_collector_flush, -1);
+    rb_define_method(cCollector, "stats", mp_collector_stats, 0);
+}

@@ -1,0 +1,38 @@
+/*
+ * Memprofiler::Collector: a set of options and the current run, if it was ever started.
+ *
+ * The Ruby object is the holder of architecture.md: not write-barrier protected, so that every
+ * collection calls its dmark. Locks: the GVL of the main Ractor.
+ */
+#ifndef MEMPROFILER_COLLECTOR_H
+#define MEMPROFILER_COLLECTOR_H
+
+#include "vm/run.h"
+
+typedef struct {
+    mp_options options;
+    int seeded; /* the seed was given; else each run draws its own */
+    mp_liveness liveness;
+    mp_run *run; /* NULL before the first start */
+
+    /* The last flush: nanoseconds with the GVL held, and the longest piece of that. */
+    uint64_t flush_gvl_ns, flush_piece_ns;
+    uint64_t flushes;
+} mp_collector;
+
+/* Raises TypeError for anything else. */
+mp_collector *mp_collector_of(VALUE self);
+uint64_t mp_clock_ns(void);
+
+void mp_init_collector(VALUE memprofiler);
+/* flush.c */
+VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self);
+/* stats.c */
+VALUE mp_collector_stats(VALUE self);
+void mp_init_flush(VALUE memprofiler);
+
+/* errors.c: the classes of lib/memprofiler/errors.rb. */
+extern VALUE mp_eNotStarted, mp_eAlreadyStarted, mp_eRactor, mp_eEncode, mp_eError;
+void mp_init_errors(VALUE memprofiler);
+
+#endif

@@ -1,0 +1,80 @@
+#include "comments.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static VALUE sym_heap_live_slots;
+static char our_ruby[96], our_version[32];
+
+__attribute__((format(printf, 2, 3))) static void line(mp_comments *c, const char *format, ...)
+{
+    if (c->count == MP_COMMENTS_MAX) return;
+    char *text = c->text[c->count];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, MP_COMMENT_LENGTH, format, arguments);
+    va_end(arguments);
+    c->lines[c->count++] = text;
+}
+
+static void number(mp_comments *c, const char *key, uint64_t value)
+{
+    line(c, "%s: %llu", key, (unsigned long long)value);
+}
+
+/* What went wrong is told only where it did. */
+static void problem(mp_comments *c, const char *key, uint64_t value)
+{
+    if (value) number(c, key, value);
+}
+
+void mp_comments_write(mp_comments *c, const mp_collector *collector, const mp_run *run,
+                       uint64_t live_samples, uint64_t live_objects)
+{
+    const mp_recorder *recorder = run->recorder;
+    const mp_counts *counts = &recorder->counts;
+    (void)collector;
+
+    line(c, "memprofiler: %s", our_version);
+    line(c, "ruby: %s", our_ruby);
+    number(c, "pid", (uint64_t)getpid());
+    number(c, "interval", recorder->options.interval);
+    number(c, "track_one_in", (uint64_t)recorder->options.track_one_in << recorder->doublings);
+    line(c, "liveness: %s", run->liveness == MP_LIVENESS_MARK ? "mark" : "free");
+    number(c, "samples", counts->samples);
+    number(c, "live_samples", live_samples);
+    number(c, "tracked_objects", live_objects);
+    number(c, "heap_live_slots", rb_gc_stat(sym_heap_live_slots));
+    number(c, "collections", recorder->completed);
+    number(c, "own_objects", counts->own_objects);
+
+    problem(c, "dropped_samples", counts->dropped);
+    problem(c, "untracked_samples", counts->untracked);
+    problem(c, "thinned_samples", counts->thinned);
+    problem(c, "truncated_stacks", counts->truncated);
+    problem(c, "overflow_stacks", counts->overflow);
+    problem(c, "lost_collections", counts->lost_collections);
+    problem(c, "lost_samples", counts->lost_samples);
+    problem(c, "hooks_rearmed", counts->rearmed);
+    problem(c, "unseen_objects", mp_run_unseen(run));
+    if (run->stopped) line(c, "stopped: %s", run->stopped);
+}
+
+static void read_constant(const char *name, char *into, size_t room)
+{
+    VALUE value = rb_const_get(rb_cObject, rb_intern(name));
+    snprintf(into, room, "%s", StringValueCStr(value));
+}
+
+void mp_init_comments(void)
+{
+    char version[32], platform[48];
+    sym_heap_live_slots = ID2SYM(rb_intern("heap_live_slots"));
+    read_constant("RUBY_VERSION", version, sizeof version);
+    read_constant("RUBY_PLATFORM", platform, sizeof platform);
+    snprintf(our_ruby, sizeof our_ruby, "%s %s", version, platform);
+    VALUE ours = rb_path2class("Memprofiler");
+    VALUE gem = rb_const_get(ours, rb_intern("VERSION"));
+    snprintf(our_version, sizeof our_version, "%s", StringValueCStr(gem));
+}

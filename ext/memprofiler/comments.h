@@ -1,0 +1,26 @@
+/*
+ * What a profile says about itself, one "key: value" a line: how it was sampled, and whatever was
+ * dropped, thinned or lost. The report's head (lib/memprofiler/metadata.rb) is read from it.
+ *
+ * Memory: inside the struct. Locks: GVL.
+ */
+#ifndef MEMPROFILER_COMMENTS_H
+#define MEMPROFILER_COMMENTS_H
+
+#include "collector.h"
+
+#define MP_COMMENTS_MAX 32
+#define MP_COMMENT_LENGTH 160
+
+typedef struct {
+    const char *lines[MP_COMMENTS_MAX];
+    uint32_t count;
+    char text[MP_COMMENTS_MAX][MP_COMMENT_LENGTH];
+} mp_comments;
+
+void mp_init_comments(void);
+/* Allocates nothing. */
+void mp_comments_write(mp_comments *comments, const mp_collector *collector, const mp_run *run,
+                       uint64_t live_samples, uint64_t live_objects);
+
+#endif

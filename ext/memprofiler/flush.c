@@ -1,0 +1,241 @@
+/*
+ * Collector#flush: the state of a run as a Profile, in three stages (snapshot.h), none of which
+ * holds the GVL for long.
+ */
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <ruby/thread.h>
+
+#include "collector.h"
+#include "comments.h"
+#include "core/error.h"
+#include "core/snapshot.h"
+#include "vm/hooks.h"
+
+/* Living samples dealt with between two looks at the clock. */
+#define STEP 2048u
+/* The GVL is offered to others after so long; a piece ends at the next look at the clock. */
+#define PIECE_NS 5000000u
+
+static VALUE sym_labels, sym_gc, sym_class, sym_age, sym_thread;
+static VALUE memprofiler_module;
+
+typedef struct {
+    mp_collector *collector;
+    mp_run *run;
+    unsigned labels;
+    int collect;
+    mp_snapshot *snapshot;
+    mp_comments comments;
+    mp_buffer out;
+    int error;
+    uint64_t held_since, held_ns, longest_ns;
+} flush;
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+static void piece_begins(flush *f)
+{
+    f->held_since = mp_clock_ns();
+}
+
+static void piece_ends(flush *f)
+{
+    uint64_t held = mp_clock_ns() - f->held_since;
+    f->held_ns += held;
+    if (held > f->longest_ns) f->longest_ns = held;
+}
+
+static void offer_gvl(flush *f)
+{
+    if (mp_clock_ns() - f->held_since < PIECE_NS) return;
+    piece_ends(f);
+    rb_thread_schedule();
+    piece_begins(f);
+}
+
+/* ---- stages ---------------------------------------------------------------------------------- */
+
+/* Up to here `rb_raise` is legal; the snapshot and the buffer are freed by flush_ends. */
+static void check(int error)
+{
+    if (error == MP_ENOMEM) rb_raise(mp_eEncode, "no memory to take a snapshot");
+    if (error) rb_raise(mp_eEncode, "the profile could not be encoded (error %d)", error);
+}
+
+static void measure(flush *f)
+{
+    mp_run *run = f->run;
+    uint32_t at = 0;
+    for (int more = 1; more;) {
+        mp_run_lock(run);
+        mp_run_check(run);
+        more = mp_run_measure(run, &at, STEP);
+        mp_run_unlock(run);
+        offer_gvl(f);
+    }
+}
+
+static void name_and_begin(flush *f)
+{
+    /* Another thread is naming, and was interrupted: rare, and over as soon as it runs again. */
+    while (!mp_run_name(f->run)) rb_thread_schedule();
+    offer_gvl(f);
+    /* Offering may have let new things in. */
+    while (!mp_run_name(f->run)) rb_thread_schedule();
+    mp_run_lock(f->run);
+    mp_run_check(f->run);
+    int error = mp_snapshot_begin(&f->snapshot, f->run->recorder, f->labels);
+    mp_run_unlock(f->run);
+    check(error);
+}
+
+static void copy(flush *f)
+{
+    for (int done = 0; !done;) {
+        offer_gvl(f);
+        mp_run_lock(f->run);
+        mp_run_check(f->run);
+        int error = mp_snapshot_step(f->snapshot, STEP, &done);
+        mp_run_unlock(f->run);
+        check(error);
+    }
+}
+
+static void take_snapshot(flush *f)
+{
+    for (;;) {
+        measure(f);
+        name_and_begin(f);
+        copy(f);
+        if (!mp_snapshot_spoiled(f->snapshot)) return;
+        mp_snapshot_free(f->snapshot);
+        f->snapshot = NULL;
+    }
+}
+
+static void *encode(void *arg)
+{
+    flush *f = arg;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    mp_snapshot_header header = {
+        .comments = f->comments.lines,
+        .n_comments = f->comments.count,
+        .time_nanos = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec,
+    };
+    f->error = mp_snapshot_encode(f->snapshot, &header, &f->out);
+    return NULL;
+}
+
+static VALUE flush_body(VALUE arg)
+{
+    flush *f = (flush *)arg;
+    piece_begins(f);
+    take_snapshot(f);
+    mp_comments_write(&f->comments, f->collector, f->run, mp_snapshot_live_samples(f->snapshot),
+                      mp_snapshot_live_objects(f->snapshot));
+    piece_ends(f);
+    rb_thread_call_without_gvl(encode, f, NULL, NULL);
+    check(f->error);
+    piece_begins(f);
+    VALUE bytes = rb_str_new((const char *)f->out.data, (long)f->out.len);
+    rb_obj_freeze(bytes);
+    VALUE profile = rb_funcall(rb_const_get(memprofiler_module, rb_intern("Profile")),
+                               rb_intern("new"), 1, bytes);
+    piece_ends(f);
+    f->collector->flush_gvl_ns = f->held_ns;
+    f->collector->flush_piece_ns = f->longest_ns;
+    f->collector->flushes++;
+    return profile;
+}
+
+static VALUE flush_ends(VALUE arg)
+{
+    flush *f = (flush *)arg;
+    if (f->snapshot) mp_snapshot_free(f->snapshot);
+    mp_buffer_free(&f->out);
+    mp_run_release(f->run);
+    mp_own_end();
+    return Qnil;
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+static unsigned label_bit(VALUE label)
+{
+    if (label == sym_class) return MP_LABEL_CLASS;
+    if (label == sym_age) return MP_LABEL_AGE;
+    if (label == sym_thread) return MP_LABEL_THREAD;
+    VALUE kind = SYMBOL_P(label) ? rb_eArgError : rb_eTypeError;
+    rb_raise(kind, "labels must be among :class, :age and :thread, not %" PRIsVALUE,
+             rb_inspect(label));
+}
+
+static unsigned label_bits(VALUE labels)
+{
+    if (NIL_P(labels)) return 0;
+    if (!RB_TYPE_P(labels, T_ARRAY)) {
+        rb_raise(rb_eTypeError, "labels must be an Array of :class, :age and :thread, not %" PRIsVALUE,
+                 rb_obj_class(labels));
+    }
+    unsigned bits = 0;
+    for (long i = 0; i < RARRAY_LEN(labels); i++) bits |= label_bit(RARRAY_AREF(labels, i));
+    return bits;
+}
+
+static int boolean(VALUE value)
+{
+    if (value != Qtrue && value != Qfalse && !NIL_P(value)) {
+        rb_raise(rb_eTypeError, "gc must be true or false, not %" PRIsVALUE, rb_obj_class(value));
+    }
+    return RTEST(value);
+}
+
+/*
+ * The profile so far. Resets nothing: `alloc_*` counts from the start, and never falls; `inuse_*`
+ * is as of the last completed collection.
+ *
+ * @overload flush(labels: [], gc: false)
+ *   @param labels [Array<Symbol>] labels to give the samples: `:class`, `:age` (collections
+ *     survived, on `inuse_*` only), `:thread`
+ *   @param gc [Boolean] run a full collection first
+ *   @return [Profile]
+ *   @raise [NotStartedError] it was never started
+ *   @raise [ArgumentError, TypeError] naming what is allowed
+ *   @raise [EncodeError] no memory
+ */
+VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self)
+{
+    mp_collector *collector = mp_collector_of(self);
+    VALUE keywords, given[2];
+    ID keys[2] = {SYM2ID(sym_labels), SYM2ID(sym_gc)};
+    rb_scan_args(argc, argv, "0:", &keywords);
+    rb_get_kwargs(keywords, keys, 0, 2, given);
+    flush f = {.collector = collector};
+    f.labels = given[0] == Qundef ? 0 : label_bits(given[0]);
+    f.collect = given[1] == Qundef ? 0 : boolean(given[1]);
+    if (!collector->run) rb_raise(mp_eNotStarted, "the collector was never started");
+
+    /* Before the thread is marked: finalizers that run now are the program's. */
+    if (f.collect && collector->run->armed) rb_gc_start();
+    f.run = collector->run;
+    f.run->holders++;
+    mp_own_begin();
+    VALUE profile = rb_ensure(flush_body, (VALUE)&f, flush_ends, (VALUE)&f);
+    RB_GC_GUARD(self);
+    return profile;
+}
+
+void mp_init_flush(VALUE memprofiler)
+{
+    memprofiler_module = memprofiler;
+    sym_labels = ID2SYM(rb_intern("labels"));
+    sym_gc = ID2SYM(rb_intern("gc"));
+    sym_class = ID2SYM(rb_intern("class"));
+    sym_age = ID2SYM(rb_intern("age"));
+    sym_thread = ID2SYM(rb_intern("thread"));
+    mp_init_comments();
+}

@@ -1,0 +1,73 @@
+/*
+ * The extension's way in. Reading order: core/recorder.h (what is gathered), vm/run.h (how the VM
+ * is watched), collector.h (what Ruby sees), core/snapshot.h (how it gets out), codec.h (reading).
+ */
+#include <ruby.h>
+
+#include "codec.h"
+#include "collector.h"
+#include "relay.h"
+#include "vm/hooks.h"
+#include "vm/naming.h"
+
+static VALUE end_own(VALUE unused)
+{
+    (void)unused;
+    mp_own_end();
+    return Qnil;
+}
+
+/*
+ * Runs the block; what this thread allocates in it is the profiler's own, and stays out of every
+ * profile.
+ * @return what the block returns
+ * @api private
+ */
+static VALUE own(VALUE self)
+{
+    (void)self;
+    mp_own_begin();
+    return rb_ensure(rb_yield, Qundef, end_own, Qundef);
+}
+
+/*
+ * Frames of Ruby files below this folder are left out of stacks.
+ * @api private
+ */
+static VALUE own_folder(VALUE self, VALUE folder)
+{
+    (void)self;
+    StringValue(folder);
+    mp_naming_own_folder(folder);
+    return folder;
+}
+
+/*
+ * Stops every collector; each one's profile says why.
+ * @return [Boolean] whether one was running
+ * @api private
+ */
+static VALUE stop_all(VALUE self, VALUE reason)
+{
+    (void)self;
+    return RBOOL(mp_hooks_stop_all(rb_id2name(rb_to_id(reason))));
+}
+
+RUBY_FUNC_EXPORTED void Init_memprofiler(void);
+
+void Init_memprofiler(void)
+{
+#ifdef HAVE_RB_EXT_RACTOR_SAFE
+    rb_ext_ractor_safe(true);
+#endif
+    VALUE memprofiler = rb_define_module("Memprofiler");
+    mp_init_errors(memprofiler);
+    mp_run_init();
+    mp_init_codec(memprofiler);
+    mp_init_flush(memprofiler);
+    mp_init_collector(memprofiler);
+    mp_init_relay(memprofiler);
+    rb_define_singleton_method(memprofiler, "own", own, 0);
+    rb_define_singleton_method(memprofiler, "own_folder=", own_folder, 1);
+    rb_define_singleton_method(memprofiler, "stop_all", stop_all, 1);
+}

@@ -1,0 +1,91 @@
+#include "collector.h"
+
+#include "vm/hooks.h"
+
+static void set(VALUE hash, const char *key, VALUE value)
+{
+    rb_hash_aset(hash, ID2SYM(rb_intern(key)), value);
+}
+
+static void set_number(VALUE hash, const char *key, uint64_t value)
+{
+    set(hash, key, ULL2NUM(value));
+}
+
+static void set_counts(VALUE hash, const mp_counts *counts)
+{
+    set_number(hash, "samples", counts->samples);
+    set_number(hash, "dropped_samples", counts->dropped);
+    set_number(hash, "untracked_samples", counts->untracked);
+    set_number(hash, "thinned_samples", counts->thinned);
+    set_number(hash, "truncated_stacks", counts->truncated);
+    set_number(hash, "overflow_stacks", counts->overflow);
+    set_number(hash, "lost_collections", counts->lost_collections);
+    set_number(hash, "lost_samples", counts->lost_samples);
+    set_number(hash, "reused_addresses", counts->reused);
+    set_number(hash, "hooks_rearmed", counts->rearmed);
+    set_number(hash, "own_objects", counts->own_objects);
+}
+
+static void set_tables(VALUE hash, const mp_recorder *recorder)
+{
+    set_number(hash, "live_samples", mp_live_count(&recorder->live));
+    set_number(hash, "live_bytes", mp_live_memsize(&recorder->live));
+    set_number(hash, "stacks", recorder->named_stacks.slabs.in_use);
+    set_number(hash, "raw_stacks", recorder->raw_stacks.slabs.in_use);
+    set_number(hash, "sites", recorder->named_sites.slabs.in_use);
+    set_number(hash, "raw_sites", recorder->raw_sites.slabs.in_use);
+    set_number(hash, "functions", recorder->functions.functions.slabs.in_use);
+    set_number(hash, "locations", recorder->functions.locations.slabs.in_use);
+    set_number(hash, "strings", mp_strings_count(&recorder->strings));
+    set_number(hash, "frames", recorder->frames.slabs.in_use);
+    set_number(hash, "classes", recorder->classes.slabs.in_use);
+    set_number(hash, "threads", recorder->threads.slabs.in_use);
+    set_number(hash, "memory", mp_recorder_memsize(recorder));
+}
+
+/*
+ * How the profiler itself is doing.
+ *
+ * @return [Hash{Symbol => Object}] counts since the start of this run; sizes in bytes, times in
+ *   nanoseconds:
+ *   `running`, `interval`, `interval_in_force`, `track_one_in`, `track_one_in_force`, `liveness`,
+ *   `collections` (completed ones seen), `allocations` (objects seen by the hook),
+ *   `unseen_objects` (allocated, says the VM, but past the hook), `samples`, `dropped_samples` (no
+ *   memory), `untracked_samples` (counted, not followed), `thinned_samples`, `truncated_stacks`,
+ *   `overflow_stacks`, `lost_collections`, `lost_samples`, `reused_addresses`, `hooks_rearmed`,
+ *   `own_objects`; what the tables hold: `live_samples`, `live_bytes`, `stacks`, ..., `memory` (all
+ *   of it); and of the last flush: `flush_gvl_ns`, `flush_longest_piece_ns`
+ * @raise [NotStartedError] it was never started
+ */
+VALUE mp_collector_stats(VALUE self)
+{
+    mp_collector *collector = mp_collector_of(self);
+    mp_run *run = collector->run;
+    if (!run) rb_raise(mp_eNotStarted, "the collector was never started");
+    const mp_recorder *recorder = run->recorder;
+
+    mp_own_begin();
+    mp_run_lock(run);
+    mp_run_check(run);
+    mp_run_unlock(run);
+    VALUE hash = rb_hash_new();
+    set(hash, "running", RBOOL(run->armed));
+    set(hash, "liveness", ID2SYM(rb_intern(run->liveness == MP_LIVENESS_MARK ? "mark" : "free")));
+    set_number(hash, "interval", recorder->options.interval);
+    set_number(hash, "interval_in_force", recorder->options.interval);
+    set_number(hash, "track_one_in", recorder->options.track_one_in);
+    set_number(hash, "track_one_in_force",
+               (uint64_t)recorder->options.track_one_in << recorder->doublings);
+    set_number(hash, "collections", recorder->completed);
+    set_number(hash, "allocations", mp_recorder_allocations(recorder));
+    set_number(hash, "unseen_objects", mp_run_unseen(run));
+    set_counts(hash, &recorder->counts);
+    set_tables(hash, recorder);
+    set_number(hash, "flushes", collector->flushes);
+    set_number(hash, "flush_gvl_ns", collector->flush_gvl_ns);
+    set_number(hash, "flush_longest_piece_ns", collector->flush_piece_ns);
+    mp_own_end();
+    return hash;
+}
+

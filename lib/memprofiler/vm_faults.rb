@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+module Memprofiler
+  # Faults of some Rubies that no hook can be put on safely around.
+  #
+  # - Ruby 3.1.0-3.1.3 and 3.2.0-3.2.2 crash when a Ractor is created while any internal
+  #   event hook is on, or was (Ruby bug 18464): there profiling ends before the first one.
+  # - Ruby 3.2.0-3.2.2 crash when a class is allocated under an allocation hook (Ruby bug
+  #   19482): there profiling does not begin.
+  #
+  # @api private
+  module VMFaults
+    RACTORS_CRASH = /\A3\.(?:1\.[0-3]|2\.[0-2])\z/.match?(RUBY_VERSION)
+    CLASSES_CRASH = /\A3\.2\.[0-2]\z/.match?(RUBY_VERSION)
+
+    # Stands before Ractor.new.
+    module RactorGuard
+      def new(...)
+        Memprofiler.ractor_is_coming
+        super
+      end
+    end
+
+    @ractors = 0
+    class << self
+      attr_accessor :ractors
+    end
+  end
+
+  class << self
+    # Called by Collector#start.
+    # @raise [Error] this Ruby can't be profiled (any more)
+    # @api private
+    def before_start
+      if VMFaults::CLASSES_CRASH
+        raise Error, "Ruby #{RUBY_VERSION} crashes when a class is made while allocations are watched " \
+                     "(Ruby bug 19482): use 3.2.3 or later"
+      end
+      return unless VMFaults::RACTORS_CRASH
+      return guard_ractors if VMFaults.ractors.zero? && Ractor.count == 1
+
+      raise Error, "Ruby #{RUBY_VERSION} crashes when a Ractor starts while allocations are watched (Ruby bug " \
+                   "18464), and this program uses Ractors: use 3.1.4, 3.2.3 or later"
+    end
+
+    # @api private
+    def ractor_is_coming
+      VMFaults.ractors += 1
+      return unless stop_all(:"a Ractor was created, which this Ruby can't survive while profiled (bug 18464)")
+
+      warn "memprofiler: profiling ends here: Ruby #{RUBY_VERSION} crashes when a Ractor starts while " \
+           "allocations are watched (Ruby bug 18464)"
+    end
+
+    private
+
+    def guard_ractors
+      return if Ractor.singleton_class.include?(VMFaults::RactorGuard)
+
+      Ractor.singleton_class.prepend(VMFaults::RactorGuard)
+    end
+  end
+end
