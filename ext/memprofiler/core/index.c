@@ -39,11 +39,9 @@ static void put(mp_index_slot *slots, uint32_t mask, uint32_t tag, uint32_t id)
     slots[at].id = id;
 }
 
-int mp_index_reserve(mp_index *index)
+int mp_index_grow(mp_index *index)
 {
     size_t slots = index->slots == no_slots ? 0 : (size_t)index->mask + 1;
-    if ((size_t)index->used + 1 <= slots - slots / 4 && slots) return MP_OK;
-
     size_t wanted = slots ? slots * 2 : FIRST_SLOTS;
     if (wanted > UINT32_MAX) return MP_ELIMIT;
     mp_index_slot *bigger = mp_calloc(wanted, sizeof *bigger);

@@ -28,11 +28,19 @@ void mp_index_destroy(mp_index *index);
 /* Empty it, keeping its memory. */
 void mp_index_clear(mp_index *index);
 /* Make room for one more: to be called, with success, before each mp_index_add. */
-int mp_index_reserve(mp_index *index);
+static inline int mp_index_reserve(mp_index *index);
 void mp_index_add(mp_index *index, uint32_t tag, uint32_t id);
 /* Removes the slot of this tag and id; nothing when it is not there. */
 void mp_index_remove(mp_index *index, uint32_t tag, uint32_t id);
 size_t mp_index_memsize(const mp_index *index);
+int mp_index_grow(mp_index *index);
+
+static inline int mp_index_reserve(mp_index *index)
+{
+    /* At most three quarters full; without memory (mask 0) never. */
+    if (index->used < index->mask - index->mask / 4) return 0;
+    return mp_index_grow(index);
+}
 
 static inline uint32_t mp_index_tag(uint64_t hash)
 {

@@ -217,17 +217,31 @@ uint32_t mp_recorder_thread(mp_recorder *r, uintptr_t thread)
 
 /* ---- raw sites ------------------------------------------------------------------------------- */
 
+static uint32_t new_raw_site(mp_recorder *r, const uint32_t *key)
+{
+    uint32_t id = mp_records_intern(&r->raw_sites, key);
+    if (!id) return 0;
+    mp_stacks_retain(&r->raw_stacks, key[0]);
+    mp_refs_retain(&r->classes, key[1]);
+    if (key[2]) mp_refs_retain(&r->threads, key[2]);
+    return id;
+}
+
 static uint32_t raw_site(mp_recorder *r, uint32_t stack, uint32_t klass, uint32_t thread,
                          uint32_t labels)
 {
+    /* A line of code mostly allocates one thing: the last site of this stack is the best guess. */
+    mp_stack *of = mp_stacks_at(&r->raw_stacks, stack);
+    if (of->last_site) {
+        const mp_site *site = mp_site_at(&r->raw_sites, of->last_site);
+        if (site->record.refs && site->stack == stack && site->klass == klass &&
+            site->thread == thread && site->labels == labels && !site->retired)
+            return of->last_site;
+    }
     uint32_t key[MP_SITE_KEY_WORDS] = {stack, klass, thread, labels};
     uint32_t id = mp_records_find(&r->raw_sites, key);
-    if (id) return id;
-    id = mp_records_intern(&r->raw_sites, key);
-    if (!id) return 0;
-    mp_stacks_retain(&r->raw_stacks, stack);
-    mp_refs_retain(&r->classes, klass);
-    if (thread) mp_refs_retain(&r->threads, thread);
+    if (!id) id = new_raw_site(r, key);
+    of->last_site = id;
     return id;
 }
 
@@ -329,7 +343,9 @@ static void release_raw_site(mp_recorder *r, uint32_t id)
 void mp_recorder_next_gap(mp_recorder *r)
 {
     r->seen += (uint64_t)r->gap;
-    r->countdown = r->gap = mp_sampler_gap(&r->sampler);
+    r->gap = mp_sampler_gap(&r->sampler);
+    /* Added, since other Ractors may have counted on below 0 (from Ruby 4.0). */
+    __atomic_fetch_add(&r->countdown, r->gap, __ATOMIC_RELAXED);
 }
 
 /*

@@ -46,7 +46,7 @@ uint32_t mp_stacks_intern(mp_stacks *stacks, const uint64_t *words, uint32_t dep
         return 0;
     }
     memcpy(copy, words, bytes);
-    *mp_stacks_at(stacks, id) = (mp_stack){tag, 1, depth, 0, 0, copy};
+    *mp_stacks_at(stacks, id) = (mp_stack){.tag = tag, .refs = 1, .depth = depth, .words = copy};
     mp_index_add(&stacks->index, tag, id);
     stacks->words += depth;
     return id;

@@ -64,30 +64,33 @@ uint64_t mp_own_objects(void)
 
 static inline mp_run *run_of(VALUE data)
 {
-    return runs[FIX2INT(data)];
+    return runs[FIX2LONG(data)]; /* FIX2INT would be a function call */
 }
 
-/* Not inlined: the way of one allocation in hundreds, or of the profiler's own. */
-__attribute__((noinline)) static int is_own(void)
+__attribute__((noinline)) static int is_own(mp_run *run)
 {
     if (own_place(rb_thread_current()) < 0) return 0;
     events_seen++;
+    run->recorder->counts.own_objects++;
     return 1;
 }
 
+static inline int64_t count_down(int64_t *countdown)
+{
+#if MP_HOOKS_ARE_GLOBAL
+    return __atomic_sub_fetch(countdown, 1, __ATOMIC_RELAXED);
+#else
+    return --*countdown;
+#endif
+}
+
+/* The first lines are what every allocation pays. */
 static void on_newobj(VALUE data, rb_trace_arg_t *arg)
 {
     mp_run *run = run_of(data);
     if (__builtin_expect(run == NULL, 0)) return;
-    if (__builtin_expect(own_threads != 0, 0) && is_own()) {
-        run->recorder->counts.own_objects++;
-        return;
-    }
-#if MP_HOOKS_ARE_GLOBAL
-    if (__atomic_sub_fetch(&run->recorder->countdown, 1, __ATOMIC_RELAXED) > 0) return;
-#else
-    if (--run->recorder->countdown > 0) return;
-#endif
+    if (__builtin_expect(own_threads != 0, 0) && is_own(run)) return;
+    if (__builtin_expect(count_down(run->countdown) > 0, 1)) return;
     mp_run_allocated(run, rb_tracearg_object(arg));
 }
 

@@ -49,6 +49,7 @@ mp_run *mp_run_new(const mp_options *options, mp_liveness liveness)
     run->slot = -1;
     run->liveness = liveness;
     run->recorder = mp_recorder_new(options);
+    if (run->recorder) run->countdown = &run->recorder->countdown;
     run->frames = mp_calloc((size_t)options->max_depth + 1, sizeof *run->frames);
     run->lines = mp_calloc((size_t)options->max_depth + 1, sizeof *run->lines);
     if (liveness == MP_LIVENESS_FREE) run->sieve = mp_calloc(MP_SIEVE_BITS / 64, 8);

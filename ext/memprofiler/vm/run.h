@@ -28,6 +28,7 @@ typedef enum { MP_LIVENESS_MARK, MP_LIVENESS_FREE } mp_liveness;
 #define MP_SIEVE_BITS (1u << 17)
 
 typedef struct mp_run {
+    int64_t *countdown; /* the recorder's */
     mp_recorder *recorder;
     int holders;         /* the collector, and flushes under way */
     int armed;           /* hooks are on */
