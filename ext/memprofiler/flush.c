@@ -2,13 +2,12 @@
  * Collector#flush: the state of a run as a Profile, in three stages (snapshot.h), none of which
  * holds the GVL for long.
  */
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
-
-#include <ruby/thread.h>
 
 #include "collector.h"
+
+#include <ruby/thread.h> /* of 3.3 needs what ruby.h brings */
+
 #include "comments.h"
 #include "core/error.h"
 #include "core/snapshot.h"
@@ -87,7 +86,8 @@ static void name_and_begin(flush *f)
     while (!mp_run_name(f->run)) rb_thread_schedule();
     mp_run_lock(f->run);
     mp_run_check(f->run);
-    int error = mp_snapshot_begin(&f->snapshot, f->run->recorder, f->labels);
+    int error = mp_snapshot_begin(&f->snapshot, f->run->recorder, f->labels,
+                                  (uintptr_t)rb_thread_current());
     mp_run_unlock(f->run);
     check(error);
 }

@@ -20,11 +20,6 @@ module Memprofiler
         super
       end
     end
-
-    @ractors = 0
-    class << self
-      attr_accessor :ractors
-    end
   end
 
   class << self
@@ -37,15 +32,14 @@ module Memprofiler
                      "(Ruby bug 19482): use 3.2.3 or later"
       end
       return unless VMFaults::RACTORS_CRASH
-      return guard_ractors if VMFaults.ractors.zero? && Ractor.count == 1
+      return guard_ractors if Ractor.count == 1
 
       raise Error, "Ruby #{RUBY_VERSION} crashes when a Ractor starts while allocations are watched (Ruby bug " \
-                   "18464), and this program uses Ractors: use 3.1.4, 3.2.3 or later"
+                   "18464), and one is running: use 3.1.4, 3.2.3 or later"
     end
 
     # @api private
     def ractor_is_coming
-      VMFaults.ractors += 1
       return unless stop_all(:"a Ractor was created, which this Ruby can't survive while profiled (bug 18464)")
 
       warn "memprofiler: profiling ends here: Ruby #{RUBY_VERSION} crashes when a Ractor starts while " \

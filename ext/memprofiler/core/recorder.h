@@ -98,6 +98,7 @@ typedef struct {
     mp_records named_sites;
     uint32_t overflow_named_stack;
 
+    struct mp_snapshot *snapshots; /* under way: see snapshot.h */
     uint32_t tidied_dead; /* dead things that the last tidying had to leave */
     uint64_t *scratch;    /* room for the words of one stack */
 } mp_recorder;

@@ -46,6 +46,8 @@ typedef struct {
 
 struct mp_snapshot {
     mp_live_cursor cursor; /* first: mp_snapshot and its cursor are one address */
+    mp_snapshot *next; /* of the recorder's */
+    uintptr_t owner;
     mp_recorder *recorder;
     unsigned labels;
     uint32_t completed; /* collections, at the start */
@@ -168,7 +170,7 @@ static int prepare(mp_snapshot *s)
     return MP_OK;
 }
 
-int mp_snapshot_begin(mp_snapshot **out, mp_recorder *recorder, unsigned labels)
+int mp_snapshot_begin(mp_snapshot **out, mp_recorder *recorder, unsigned labels, uintptr_t owner)
 {
     *out = NULL;
     mp_snapshot *s = mp_calloc(1, sizeof *s);
@@ -178,6 +180,9 @@ int mp_snapshot_begin(mp_snapshot **out, mp_recorder *recorder, unsigned labels)
     s->completed = recorder->completed;
     s->losses = recorder->counts.lost_collections;
     s->cursor.going = entry_going;
+    s->owner = owner;
+    s->next = recorder->snapshots;
+    recorder->snapshots = s;
     mp_recorder_hold(recorder);
     int error = prepare(s);
     if (error) {
@@ -221,6 +226,9 @@ uint64_t mp_snapshot_live_objects(const mp_snapshot *s)
 
 void mp_snapshot_free(mp_snapshot *s)
 {
+    mp_snapshot **link = &s->recorder->snapshots;
+    while (*link != s) link = &(*link)->next;
+    *link = s->next;
     mp_live_cursor_close(&s->recorder->live, &s->cursor);
     mp_string_index_destroy(&s->index);
     mp_free(s->sites.dir);
@@ -232,6 +240,16 @@ void mp_snapshot_free(mp_snapshot *s)
     mp_free(s->strings);
     mp_recorder_release(s->recorder);
     mp_free(s);
+}
+
+void mp_snapshots_keep(mp_recorder *recorder, uintptr_t owner)
+{
+    mp_recorder_hold(recorder);
+    for (mp_snapshot *s = recorder->snapshots, *next; s; s = next) {
+        next = s->next;
+        if (s->owner != owner) mp_snapshot_free(s);
+    }
+    mp_recorder_release(recorder);
 }
 
 /* ---- without any lock ------------------------------------------------------------------------ */

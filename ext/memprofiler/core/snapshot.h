@@ -32,13 +32,18 @@ typedef struct {
     int64_t time_nanos;
 } mp_snapshot_header;
 
-/* All frames, classes and threads must be named; folds. */
-int mp_snapshot_begin(mp_snapshot **out, mp_recorder *recorder, unsigned labels);
+/*
+ * All frames, classes and threads must be named; folds. `owner` is the thread that takes it, for
+ * mp_snapshots_keep.
+ */
+int mp_snapshot_begin(mp_snapshot **out, mp_recorder *recorder, unsigned labels, uintptr_t owner);
 /* Copy up to `most` live samples more; *done tells whether that was all. */
 int mp_snapshot_step(mp_snapshot *snapshot, uint32_t most, int *done);
 int mp_snapshot_spoiled(const mp_snapshot *snapshot);
 int mp_snapshot_encode(mp_snapshot *snapshot, const mp_snapshot_header *header, mp_buffer *out);
 void mp_snapshot_free(mp_snapshot *snapshot);
+/* In a forked child: frees the snapshots of all other threads, which are gone. */
+void mp_snapshots_keep(mp_recorder *recorder, uintptr_t owner);
 
 /* Estimates for the header, ready when the copy is done. */
 uint64_t mp_snapshot_live_samples(const mp_snapshot *snapshot);

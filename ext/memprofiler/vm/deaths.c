@@ -86,6 +86,7 @@ void mp_run_marking_ended(mp_run *run)
     run->gc_count = now;
     run->last_thread = 0;
     recorder->collections++;
+    mp_run_before_moves(run);
     if (run->liveness == MP_LIVENESS_MARK) {
         scan_live(run);
         scan_refs(&recorder->frames);

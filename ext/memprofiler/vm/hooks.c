@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "../core/error.h"
+#include "../core/snapshot.h"
 
 /* The runs that hooks find theirs in, by the Fixnum in the hook's data. */
 static mp_run *runs[MP_MAX_RUNS];
@@ -244,6 +245,7 @@ static void forked(void)
         /* Or every worker would sample the same allocations. */
         mp_sampler_reseed(&run->recorder->sampler,
                           mp_sampler_random(&run->recorder->sampler) ^ (uint64_t)getpid());
+        mp_snapshots_keep(run->recorder, here);
         run->naming = 0;
 #if MP_HOOKS_ARE_GLOBAL
         pthread_mutex_init(&run->lock, NULL);

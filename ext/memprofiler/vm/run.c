@@ -90,12 +90,27 @@ int mp_run_start(mp_run *run)
     return mp_hooks_arm(run);
 }
 
-uint64_t mp_run_unseen(const mp_run *run)
+static uint64_t unseen_now(const mp_run *run)
 {
-    if (!run->armed) return run->unseen;
     uint64_t all = total_allocated() - run->allocated_before;
     uint64_t known = mp_recorder_allocations(run->recorder) + run->recorder->counts.own_objects;
     return all > known ? all - known : 0;
+}
+
+uint64_t mp_run_unseen(const mp_run *run)
+{
+    return run->armed ? unseen_now(run) : run->unseen;
+}
+
+void mp_run_before_moves(mp_run *run)
+{
+    if (MP_MOVES_COUNT_AS_ALLOCATED) run->unseen = unseen_now(run);
+}
+
+/* Nothing allocates between the end of marking and the moves of one collection. */
+static void after_moves(mp_run *run)
+{
+    if (MP_MOVES_COUNT_AS_ALLOCATED) run->allocated_before += unseen_now(run) - run->unseen;
 }
 
 int mp_run_measure(mp_run *run, uint32_t *at, uint32_t most)
@@ -190,6 +205,7 @@ static uint64_t moved_to(uint64_t address)
 void mp_run_compact(mp_run *run)
 {
     if (!run->armed) return;
+    after_moves(run);
     mp_run_check(run);
     mp_recorder *recorder = run->recorder;
     mp_live_rekey(&recorder->live, moved_to);
