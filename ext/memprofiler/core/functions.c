@@ -1,6 +1,6 @@
 #include "functions.h"
 
-#include "hash.h"
+#include "pprof.h"
 
 void mp_functions_init(mp_functions *functions, mp_strings *strings, uint32_t functions_cap,
                        uint32_t locations_cap)
@@ -43,20 +43,10 @@ void mp_functions_release(mp_functions *functions, uint32_t id)
     if (mp_records_release(&functions->functions, id)) release_strings(functions, strings);
 }
 
-/*
- * 48 bits from what a person would call the same place, so that readers which know a location by
- * its address alone see the same one in every scrape and every process. The seedless hash of
- * hash.h is part of that promise.
- */
-static uint64_t address_of(const mp_functions *functions, const mp_function *function, uint32_t line)
+static mp_pprof_str text_of(const mp_functions *functions, uint32_t string)
 {
-    const mp_string *name = mp_strings_at(functions->strings, function->name);
-    const mp_string *file = mp_strings_at(functions->strings, function->file);
-    uint64_t hash = mp_hash_word(mp_hash_bytes(name->bytes, name->length),
-                                 mp_hash_bytes(file->bytes, file->length));
-    hash = mp_hash_word(hash, (uint64_t)function->start_line << 32 | line);
-    uint64_t address = mp_hash_end(hash, 0) >> 16;
-    return address ? address : 1;
+    const mp_string *of = mp_strings_at(functions->strings, string);
+    return (mp_pprof_str){of->bytes, of->length};
 }
 
 uint32_t mp_locations_intern(mp_functions *functions, uint32_t function, uint32_t line)
@@ -67,7 +57,9 @@ uint32_t mp_locations_intern(mp_functions *functions, uint32_t function, uint32_
     mp_location *location = mp_locations_at(functions, id);
     if (location->record.refs == 1) {
         mp_functions_retain(functions, function);
-        location->address = address_of(functions, mp_functions_at(functions, function), line);
+        const mp_function *of = mp_functions_at(functions, function);
+        location->address = mp_pprof_address(text_of(functions, of->name),
+                                             text_of(functions, of->file), of->start_line, line);
     }
     return id;
 }

@@ -3,16 +3,11 @@
 #include <string.h>
 
 #include "error.h"
+#include "fold.h"
 #include "hash.h"
 #include "mem.h"
 
 #define MAX_DOUBLINGS 30u
-
-/* Flags of a raw stack. */
-enum {
-    STACK_DEAD = 1,    /* has a frame that died */
-    STACK_RETIRED = 2, /* and has given up its own reference */
-};
 
 static void function_gone(void *owner, uint32_t function)
 {
@@ -47,7 +42,11 @@ static int make_up_frames(mp_recorder *r)
     if (!r->overflow_class || !r->overflow_stack || !location) return 0;
     uint64_t word = location;
     r->overflow_named_stack = mp_stacks_intern(&r->named_stacks, &word, 1);
-    return r->overflow_named_stack != 0;
+    if (!r->overflow_named_stack) return 0;
+    /* Made now, so that there is always one to fold into, however full the table. */
+    uint32_t key[MP_SITE_KEY_WORDS] = {r->overflow_named_stack, 0, 0, 0};
+    r->overflow_named_site = mp_records_intern(&r->named_sites, key);
+    return r->overflow_named_site != 0;
 }
 
 mp_recorder *mp_recorder_new(const mp_options *options)
@@ -143,19 +142,6 @@ static void retain_frames(mp_recorder *r, const mp_stack *stack)
     for (uint32_t i = 0; i < stack->depth; i++) {
         mp_refs_retain(&r->frames, (uint32_t)(stack->words[i] >> 32));
     }
-}
-
-static void release_raw_stack(mp_recorder *r, uint32_t id)
-{
-    mp_stack *stack = mp_stacks_at(&r->raw_stacks, id);
-    if (stack->refs == 1) {
-        for (uint32_t i = 0; i < stack->depth; i++) {
-            mp_refs_release(&r->frames, (uint32_t)(stack->words[i] >> 32));
-        }
-        /* The cache may name it, under a hash that nobody remembers. */
-        mp_index_clear(&r->stack_cache);
-    }
-    mp_stacks_release(&r->raw_stacks, id);
 }
 
 static uint32_t new_stack(mp_recorder *r, const uintptr_t *frames, const int *lines, uint32_t depth,
@@ -254,90 +240,6 @@ static uint32_t site_or_overflow(mp_recorder *r, uint32_t stack, uint32_t klass,
     return id ? id : raw_site(r, r->overflow_stack, r->overflow_class, 0, 0);
 }
 
-static uint32_t named_stack_of(mp_recorder *r, uint32_t raw)
-{
-    mp_stack *stack = mp_stacks_at(&r->raw_stacks, raw);
-    if (stack->user) return stack->user;
-
-    uint64_t *words = r->scratch;
-    uint32_t depth = 0, id = 0, i;
-    for (i = 0; i < stack->depth; i++) {
-        uint32_t function = mp_refs_at(&r->frames, (uint32_t)(stack->words[i] >> 32))->name;
-        uint32_t line = (uint32_t)stack->words[i];
-        if (!function) break;
-        uint32_t flags = mp_functions_at(&r->functions, function)->flags;
-        if (flags & MP_FUNCTION_OURS) continue;
-        /* Ruby 3.1 ends the main thread's stacks with a second <main>, at line 0. */
-        if ((flags & MP_FUNCTION_MAIN) && line == 0 && i > 0 && i + 1 == stack->depth) continue;
-        uint32_t location = mp_locations_intern(&r->functions, function, line);
-        if (!location) break;
-        words[depth++] = location;
-    }
-    if (i == stack->depth) {
-        if (depth == 0) {
-            uint32_t none = mp_refs_at(&r->frames, MP_FRAME_NONE)->name;
-            uint32_t location = mp_locations_intern(&r->functions, none, 0);
-            if (location) words[depth++] = location;
-        }
-        id = depth ? mp_stacks_intern(&r->named_stacks, words, depth) : 0;
-    }
-    /* A new stack takes over the references on its locations. */
-    if (!id || mp_stacks_at(&r->named_stacks, id)->refs > 1) {
-        for (uint32_t at = 0; at < depth; at++) {
-            mp_locations_release(&r->functions, (uint32_t)words[at]);
-        }
-    }
-    stack->user = id ? id : r->overflow_named_stack;
-    return stack->user;
-}
-
-/* Named sites are for ever, and so are the strings and stacks in their keys. */
-static uint32_t named_site_of(mp_recorder *r, const mp_site *raw)
-{
-    uint32_t key[MP_SITE_KEY_WORDS] = {
-        named_stack_of(r, raw->stack),
-        mp_refs_at(&r->classes, raw->klass)->name,
-        raw->thread ? mp_refs_at(&r->threads, raw->thread)->name : 0,
-        raw->labels,
-    };
-    uint32_t id = mp_records_intern(&r->named_sites, key);
-    if (id) {
-        if (mp_site_at(&r->named_sites, id)->record.refs == 1) {
-            mp_strings_retain(&r->strings, key[1]);
-            mp_strings_retain(&r->strings, key[2]);
-        } else {
-            mp_records_release(&r->named_sites, id);
-        }
-        return id;
-    }
-    uint32_t overflow[MP_SITE_KEY_WORDS] = {r->overflow_named_stack, 0, 0, 0};
-    return mp_records_intern(&r->named_sites, overflow);
-}
-
-static void fold_site(mp_recorder *r, mp_site *raw)
-{
-    if (!raw->named) raw->named = named_site_of(r, raw);
-    if (!raw->named) return; /* out of memory: what it counted stays, for the next time */
-    mp_site *named = mp_site_at(&r->named_sites, raw->named);
-    named->objects += raw->objects;
-    named->bytes += raw->bytes;
-    raw->objects = 0;
-    raw->bytes = 0;
-}
-
-/* Only a retired site, which has its name, can lose its last reference. */
-static void release_raw_site(mp_recorder *r, uint32_t id)
-{
-    mp_site *site = mp_site_at(&r->raw_sites, id);
-    if (site->record.refs == 1) {
-        fold_site(r, site);
-        release_raw_stack(r, site->stack);
-        mp_refs_release(&r->classes, site->klass);
-        if (site->thread) mp_refs_release(&r->threads, site->thread);
-    }
-    mp_records_release(&r->raw_sites, id);
-}
-
 /* ---- samples --------------------------------------------------------------------------------- */
 
 void mp_recorder_next_gap(mp_recorder *r)
@@ -408,7 +310,7 @@ void mp_recorder_class_known(mp_recorder *r, uint32_t live, uint32_t klass)
         uint32_t better = raw_site(r, site->stack, klass, site->thread, site->labels);
         if (better) {
             mp_site_at(&r->raw_sites, better)->record.refs++;
-            release_raw_site(r, entry->site);
+            mp_raw_site_release(r, entry->site);
             entry->site = better;
             site = mp_site_at(&r->raw_sites, better);
         }
@@ -433,7 +335,7 @@ void mp_recorder_died(mp_recorder *r, uint32_t live)
     mp_recorder_class_known(r, live, 0);
     uint32_t site = mp_live_at(&r->live, live)->site;
     mp_live_remove(&r->live, live);
-    release_raw_site(r, site);
+    mp_raw_site_release(r, site);
 }
 
 void mp_recorder_thin(mp_recorder *r)
@@ -476,62 +378,6 @@ void mp_recorder_freeze(mp_recorder *r)
     mp_refs_die_all(&r->classes);
     mp_refs_die_all(&r->threads);
     mp_index_destroy(&r->stack_cache);
-}
-
-void mp_recorder_fold(mp_recorder *r)
-{
-    for (uint32_t id = 1; id <= r->raw_sites.slabs.top; id++) {
-        mp_site *site = mp_site_at(&r->raw_sites, id);
-        if (site->record.refs) fold_site(r, site);
-    }
-}
-
-static int dead(const mp_refs *refs, uint32_t id)
-{
-    return id && mp_refs_at(refs, id)->state == MP_REF_DEAD;
-}
-
-/* A stack whose frame died can't be met again: its sites and itself go as soon as they may. */
-static void find_dead_stacks(mp_recorder *r)
-{
-    for (uint32_t id = 1; id <= r->raw_stacks.slabs.top; id++) {
-        mp_stack *stack = mp_stacks_at(&r->raw_stacks, id);
-        if (!stack->refs || stack->flags & STACK_RETIRED) continue;
-        for (uint32_t i = 0; i < stack->depth; i++) {
-            if (!dead(&r->frames, (uint32_t)(stack->words[i] >> 32))) continue;
-            stack->flags |= STACK_DEAD;
-            break;
-        }
-    }
-}
-
-void mp_recorder_tidy(mp_recorder *r)
-{
-    mp_recorder_fold(r);
-    find_dead_stacks(r);
-    for (uint32_t id = 1; id <= r->raw_sites.slabs.top; id++) {
-        mp_site *site = mp_site_at(&r->raw_sites, id);
-        if (!site->record.refs || site->retired) continue;
-        if (mp_stacks_at(&r->raw_stacks, site->stack)->flags & STACK_DEAD ||
-            dead(&r->classes, site->klass) || dead(&r->threads, site->thread)) {
-            site->retired = 1;
-            release_raw_site(r, id);
-        }
-    }
-    for (uint32_t id = 1; id <= r->raw_stacks.slabs.top; id++) {
-        mp_stack *stack = mp_stacks_at(&r->raw_stacks, id);
-        if (!stack->refs || !(stack->flags & STACK_DEAD) || stack->flags & STACK_RETIRED) continue;
-        stack->flags |= STACK_RETIRED;
-        release_raw_stack(r, id);
-    }
-    r->tidied_dead = r->frames.dead + r->classes.dead + r->threads.dead;
-}
-
-/* What stays dead after a tidying is held by living samples: only what came since counts. */
-int mp_recorder_untidy(const mp_recorder *r)
-{
-    uint32_t now = r->frames.dead + r->classes.dead + r->threads.dead;
-    return now > r->tidied_dead && now - r->tidied_dead > 512 + r->raw_sites.slabs.in_use / 8;
 }
 
 uint64_t mp_recorder_allocations(const mp_recorder *r)

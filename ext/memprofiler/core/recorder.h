@@ -96,7 +96,7 @@ typedef struct {
     mp_functions functions;
     mp_stacks named_stacks;
     mp_records named_sites;
-    uint32_t overflow_named_stack;
+    uint32_t overflow_named_stack, overflow_named_site;
 
     struct mp_snapshot *snapshots; /* under way: see snapshot.h */
     uint32_t tidied_dead; /* dead things that the last tidying had to leave */

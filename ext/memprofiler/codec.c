@@ -1,0 +1,206 @@
+#include "codec.h"
+
+#include <ruby/thread.h>
+
+#include "core/error.h"
+
+#define DEFAULT_MAX_BYTES ((size_t)512 * 1024 * 1024)
+
+/* Below this letting go of the GVL costs more than the work. */
+#define SMALL_BYTES ((size_t)16 * 1024)
+
+VALUE mp_codec_encode_error;
+mp_codec_keys mp_codec_key;
+static VALUE decode_error;
+static ID id_max_bytes;
+
+/* --- decode ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    const uint8_t *bytes;
+    size_t len, max_bytes;
+    mp_pprof_decoded decoded;
+    int status;
+    char why[MP_PPROF_WHY_LEN];
+} decoding;
+
+static void *decode_bytes(void *argument)
+{
+    decoding *job = argument;
+    job->status = mp_pprof_decode(job->bytes, job->len, job->max_bytes, &job->decoded, job->why,
+                                  sizeof job->why);
+    return NULL;
+}
+
+static VALUE decode_body(VALUE argument)
+{
+    decoding *job = (decoding *)argument;
+    if (job->len <= SMALL_BYTES) {
+        decode_bytes(job);
+    } else {
+        rb_thread_call_without_gvl(decode_bytes, job, NULL, NULL);
+    }
+    if (job->status == MP_ENOMEM) rb_raise(rb_eNoMemError, "no memory to decode the profile");
+    if (job->status) rb_raise(decode_error, "%s", job->why);
+    return mp_codec_to_ruby(&job->decoded.profile);
+}
+
+static VALUE decode_ends(VALUE argument)
+{
+    mp_pprof_decoded_free(&((decoding *)argument)->decoded);
+    return Qnil;
+}
+
+static size_t max_bytes_of(VALUE keywords)
+{
+    VALUE given;
+    rb_get_kwargs(keywords, &id_max_bytes, 0, 1, &given);
+    if (given == Qundef) return DEFAULT_MAX_BYTES;
+    if (!RB_INTEGER_TYPE_P(given)) {
+        rb_raise(rb_eTypeError, "max_bytes must be an Integer, not %" PRIsVALUE,
+                 rb_obj_class(given));
+    }
+    if (!FIXNUM_P(given) || FIX2LONG(given) < 1 ||
+        (unsigned long)FIX2LONG(given) > MP_PPROF_MAX_BYTES) {
+        rb_raise(rb_eArgError, "max_bytes must be within 1..%zu, not %" PRIsVALUE,
+                 MP_PPROF_MAX_BYTES, given);
+    }
+    return (size_t)FIX2LONG(given);
+}
+
+/*
+ * Reads a pprof profile, gzipped or not.
+ *
+ * The model it gives, frozen throughout:
+ *
+ *   sample_types: [["alloc_objects", "count"], ...]
+ *   default_sample_type: "inuse_space" or nil
+ *   period_type: ["objects", "count"] or nil
+ *   period:, time_nanos:, duration_nanos: Integers, 0 where the file has none
+ *   comments: ["key: value", ...]
+ *   mapping: [file name of the first mapping], or empty
+ *   functions: [[name, system_name, file, start_line], ...]
+ *   locations: [[index of the function, line, address], ...]
+ *   samples: [[[index of a location, ...], [value, ...], labels], ...]   leaf first
+ *
+ * labels is nil or a Hash from key to String or [Integer, unit]; of several values for a key the
+ * first is kept. Samples may share their Arrays and labels.
+ *
+ * @overload decode(bytes, max_bytes: 512 MiB)
+ *   @param bytes [String]
+ *   @param max_bytes [Integer] how much it may be uncompressed
+ *   @return [Hash]
+ *   @raise [DecodeError] saying why the bytes are no profile
+ * @api private
+ */
+static VALUE decode(int argc, VALUE *argv, VALUE self)
+{
+    (void)self;
+    VALUE bytes, keywords;
+    rb_scan_args(argc, argv, "1:", &bytes, &keywords);
+    if (!RB_TYPE_P(bytes, T_STRING)) {
+        rb_raise(rb_eTypeError, "bytes must be a String, not %" PRIsVALUE, rb_obj_class(bytes));
+    }
+    size_t max_bytes = max_bytes_of(keywords);
+    bytes = rb_str_new_frozen(bytes); /* other threads may change theirs meanwhile */
+    decoding job = {
+        .bytes = (const uint8_t *)RSTRING_PTR(bytes),
+        .len = (size_t)RSTRING_LEN(bytes),
+        .max_bytes = max_bytes,
+    };
+    VALUE model = rb_ensure(decode_body, (VALUE)&job, decode_ends, (VALUE)&job);
+    RB_GC_GUARD(bytes);
+    return model;
+}
+
+/* --- encode ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    VALUE model;
+    mp_codec_copy copy;
+    mp_buffer out;
+    int status;
+} encoding;
+
+static void *encode_copy(void *argument)
+{
+    encoding *job = argument;
+    job->status = mp_pprof_encode(&job->copy.profile, &job->out);
+    return NULL;
+}
+
+static VALUE encode_body(VALUE argument)
+{
+    encoding *job = (encoding *)argument;
+    mp_codec_from_ruby(job->model, &job->copy);
+    rb_thread_call_without_gvl(encode_copy, job, NULL, NULL);
+    if (job->status == MP_ENOMEM) rb_raise(rb_eNoMemError, "no memory to encode the profile");
+    if (job->status) rb_raise(mp_codec_encode_error, "zlib failed, or a string is too long");
+    if (job->out.len > LONG_MAX) rb_raise(mp_codec_encode_error, "the profile is too large");
+    return rb_obj_freeze(rb_str_new((const char *)job->out.data, (long)job->out.len));
+}
+
+static VALUE encode_ends(VALUE argument)
+{
+    encoding *job = (encoding *)argument;
+    mp_codec_copy_free(&job->copy);
+    mp_buffer_free(&job->out);
+    return Qnil;
+}
+
+/*
+ * Writes a model as a gzipped pprof profile; the same model gives the same bytes. Strings in other
+ * encodings are converted to UTF-8 and repaired, a label that is an empty String is left out, and
+ * of several mappings the first is written.
+ *
+ * @param model [Hash] what decode gives; comments, mapping, default_sample_type, period_type and
+ *   the three Integers may be left out or nil
+ * @return [String] binary, frozen
+ * @raise [TypeError, EncodeError] naming what in the model is wrong
+ * @api private
+ */
+static VALUE encode(VALUE self, VALUE model)
+{
+    (void)self;
+    encoding job = {.model = model};
+    VALUE bytes = rb_ensure(encode_body, (VALUE)&job, encode_ends, (VALUE)&job);
+    RB_GC_GUARD(model);
+    return bytes;
+}
+
+/* --- the module ------------------------------------------------------------------------------- */
+
+static VALUE symbol(const char *name)
+{
+    return ID2SYM(rb_intern(name));
+}
+
+static VALUE error_class(VALUE memprofiler, const char *name)
+{
+    VALUE klass = rb_const_get(memprofiler, rb_intern(name));
+    rb_gc_register_mark_object(klass);
+    return klass;
+}
+
+void mp_init_codec(VALUE memprofiler)
+{
+    mp_codec_encode_error = error_class(memprofiler, "EncodeError");
+    decode_error = error_class(memprofiler, "DecodeError");
+    id_max_bytes = rb_intern("max_bytes");
+    mp_codec_key = (mp_codec_keys){
+        .sample_types = symbol("sample_types"),
+        .default_sample_type = symbol("default_sample_type"),
+        .period_type = symbol("period_type"),
+        .period = symbol("period"),
+        .time_nanos = symbol("time_nanos"),
+        .duration_nanos = symbol("duration_nanos"),
+        .comments = symbol("comments"),
+        .mapping = symbol("mapping"),
+        .functions = symbol("functions"),
+        .locations = symbol("locations"),
+        .samples = symbol("samples"),
+    };
+    VALUE codec = rb_define_module_under(memprofiler, "Codec");
+    rb_define_singleton_method(codec, "decode", decode, -1);
+    rb_define_singleton_method(codec, "encode", encode, 1);
+}

@@ -1,0 +1,209 @@
+/*
+ * A decoded profile as Ruby objects, as few as can be: each string once, and one Array of a stack
+ * and one Hash of labels for all samples in a row that have the same.
+ */
+#include <ruby/encoding.h>
+#include <ruby/thread.h>
+
+#include "codec.h"
+
+/* Samples between two looks at whether another thread, or an interrupt, waits. */
+#define PAUSE 4096
+
+typedef struct {
+    const mp_pprof *profile;
+    VALUE strings;       /* Array by string index, filled as needed */
+    VALUE label_hashes;  /* Array by string index: the Hash of the one label of that value */
+    VALUE stack, labels; /* of the sample before */
+} model_builder;
+
+static VALUE frozen(VALUE object)
+{
+    return rb_obj_freeze(object);
+}
+
+static VALUE string_at(model_builder *builder, uint32_t index)
+{
+    VALUE string = rb_ary_entry(builder->strings, index);
+    if (!NIL_P(string)) return string;
+    mp_pprof_str str = builder->profile->strings[index];
+    string = rb_enc_interned_str(str.len ? str.ptr : "", str.len, rb_utf8_encoding());
+    rb_ary_store(builder->strings, index, string);
+    return string;
+}
+
+static VALUE pair(model_builder *builder, uint32_t first, uint32_t second)
+{
+    return frozen(rb_ary_new_from_args(2, string_at(builder, first), string_at(builder, second)));
+}
+
+static VALUE strings_at(model_builder *builder, const uint32_t *indexes, uint32_t count)
+{
+    VALUE array = rb_ary_new_capa(count);
+    for (uint32_t i = 0; i < count; i++) rb_ary_push(array, string_at(builder, indexes[i]));
+    return frozen(array);
+}
+
+static VALUE sample_types(model_builder *builder)
+{
+    VALUE types = rb_ary_new_capa(builder->profile->n_types);
+    for (uint32_t i = 0; i < builder->profile->n_types; i++) {
+        const uint32_t *type = &builder->profile->sample_types[2 * i];
+        rb_ary_push(types, pair(builder, type[0], type[1]));
+    }
+    return frozen(types);
+}
+
+static VALUE functions(model_builder *builder)
+{
+    VALUE all = rb_ary_new_capa(builder->profile->n_functions);
+    for (uint32_t i = 0; i < builder->profile->n_functions; i++) {
+        const mp_pprof_function *from = &builder->profile->functions[i];
+        rb_ary_push(all, frozen(rb_ary_new_from_args(4, string_at(builder, from->name),
+                                                     string_at(builder, from->system_name),
+                                                     string_at(builder, from->file),
+                                                     LL2NUM(from->start_line))));
+    }
+    return frozen(all);
+}
+
+static VALUE locations(model_builder *builder)
+{
+    VALUE all = rb_ary_new_capa(builder->profile->n_locations);
+    for (uint32_t i = 0; i < builder->profile->n_locations; i++) {
+        const mp_pprof_location *from = &builder->profile->locations[i];
+        rb_ary_push(all, frozen(rb_ary_new_from_args(3, UINT2NUM(from->function),
+                                                     LL2NUM(from->line), ULL2NUM(from->address))));
+    }
+    return frozen(all);
+}
+
+/* --- samples ---------------------------------------------------------------------------------- */
+
+static bool same_stack(const mp_pprof_sample *a, const mp_pprof_sample *b)
+{
+    return a->depth == b->depth &&
+           (a->depth == 0 || memcmp(a->locations, b->locations, a->depth * sizeof(uint32_t)) == 0);
+}
+
+static VALUE stack_of(model_builder *builder, const mp_pprof_sample *sample,
+                      const mp_pprof_sample *before)
+{
+    if (before && same_stack(sample, before)) return builder->stack;
+    VALUE stack = rb_ary_new_capa(sample->depth);
+    for (uint32_t i = 0; i < sample->depth; i++) rb_ary_push(stack, UINT2NUM(sample->locations[i]));
+    return builder->stack = frozen(stack);
+}
+
+static VALUE values_of(model_builder *builder, const mp_pprof_sample *sample)
+{
+    VALUE values = rb_ary_new_capa(builder->profile->n_types);
+    for (uint32_t i = 0; i < builder->profile->n_types; i++) {
+        rb_ary_push(values, LL2NUM(sample->values[i]));
+    }
+    return frozen(values);
+}
+
+static bool same_labels(const mp_pprof_sample *a, const mp_pprof_sample *b)
+{
+    if (a->n_labels != b->n_labels) return false;
+    for (uint32_t i = 0; i < a->n_labels; i++) {
+        const mp_pprof_label *x = &a->labels[i], *y = &b->labels[i];
+        if (x->key != y->key || x->str != y->str || x->num != y->num ||
+            x->num_unit != y->num_unit) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static VALUE hash_of_labels(model_builder *builder, const mp_pprof_sample *sample)
+{
+    VALUE hash = rb_hash_new();
+    for (uint32_t i = 0; i < sample->n_labels; i++) {
+        const mp_pprof_label *from = &sample->labels[i];
+        VALUE key = string_at(builder, from->key);
+        /* No str, no num and no unit: a label without a value. */
+        if (!from->str && !from->num && !from->num_unit) continue;
+        if (rb_hash_lookup2(hash, key, Qundef) != Qundef) continue;
+        VALUE value = from->str ? string_at(builder, from->str)
+                                : frozen(rb_ary_new_from_args(2, LL2NUM(from->num),
+                                                              string_at(builder, from->num_unit)));
+        rb_hash_aset(hash, key, value);
+    }
+    return RHASH_EMPTY_P(hash) ? Qnil : frozen(hash);
+}
+
+/* With class labels each sample has this one label, and there are few classes. */
+static VALUE hash_of_one_string(model_builder *builder, const mp_pprof_sample *sample)
+{
+    const mp_pprof_label *label = &sample->labels[0];
+    VALUE hash = rb_ary_entry(builder->label_hashes, label->str);
+    if (NIL_P(hash) || rb_hash_lookup2(hash, string_at(builder, label->key), Qundef) == Qundef) {
+        hash = hash_of_labels(builder, sample);
+        rb_ary_store(builder->label_hashes, label->str, hash);
+    }
+    return hash;
+}
+
+static VALUE labels_of(model_builder *builder, const mp_pprof_sample *sample,
+                       const mp_pprof_sample *before)
+{
+    if (sample->n_labels == 0) return Qnil;
+    if (before && same_labels(sample, before)) return builder->labels;
+    return builder->labels = sample->n_labels == 1 && sample->labels[0].str
+                                 ? hash_of_one_string(builder, sample)
+                                 : hash_of_labels(builder, sample);
+}
+
+static VALUE samples(model_builder *builder)
+{
+    const mp_pprof_sample *all = builder->profile->samples;
+    VALUE array = rb_ary_new_capa(builder->profile->n_samples);
+    for (uint32_t i = 0; i < builder->profile->n_samples; i++) {
+        const mp_pprof_sample *before = i > 0 ? &all[i - 1] : NULL;
+        VALUE stack = stack_of(builder, &all[i], before);
+        VALUE labels = labels_of(builder, &all[i], before);
+        VALUE values = values_of(builder, &all[i]);
+        rb_ary_push(array, frozen(rb_ary_new_from_args(3, stack, values, labels)));
+        if (i % PAUSE == PAUSE - 1) rb_thread_check_ints();
+    }
+    return frozen(array);
+}
+
+/* --- the model -------------------------------------------------------------------------------- */
+
+VALUE mp_codec_to_ruby(const mp_pprof *profile)
+{
+    model_builder builder = {
+        .profile = profile,
+        .strings = rb_ary_new_capa(profile->n_strings),
+        .label_hashes = rb_ary_new(),
+        .stack = Qnil,
+        .labels = Qnil,
+    };
+    VALUE model = rb_hash_new();
+    rb_hash_aset(model, mp_codec_key.sample_types, sample_types(&builder));
+    rb_hash_aset(model, mp_codec_key.default_sample_type,
+                 profile->default_sample_type ? string_at(&builder, profile->default_sample_type)
+                                              : Qnil);
+    rb_hash_aset(model, mp_codec_key.period_type,
+                 profile->period_type || profile->period_unit
+                     ? pair(&builder, profile->period_type, profile->period_unit)
+                     : Qnil);
+    rb_hash_aset(model, mp_codec_key.period, LL2NUM(profile->period));
+    rb_hash_aset(model, mp_codec_key.time_nanos, LL2NUM(profile->time_nanos));
+    rb_hash_aset(model, mp_codec_key.duration_nanos, LL2NUM(profile->duration_nanos));
+    rb_hash_aset(model, mp_codec_key.comments,
+                 strings_at(&builder, profile->comments, profile->n_comments));
+    rb_hash_aset(model, mp_codec_key.mapping,
+                 strings_at(&builder, &profile->mapping_file, profile->mapping_file ? 1 : 0));
+    rb_hash_aset(model, mp_codec_key.functions, functions(&builder));
+    rb_hash_aset(model, mp_codec_key.locations, locations(&builder));
+    rb_hash_aset(model, mp_codec_key.samples, samples(&builder));
+    RB_GC_GUARD(builder.strings);
+    RB_GC_GUARD(builder.label_hashes);
+    RB_GC_GUARD(builder.stack);
+    RB_GC_GUARD(builder.labels);
+    return frozen(model);
+}

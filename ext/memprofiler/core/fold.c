@@ -1,0 +1,161 @@
+#include "fold.h"
+
+/* Flags of a raw stack. */
+enum {
+    STACK_DEAD = 1,    /* has a frame that died */
+    STACK_RETIRED = 2, /* and has given up its own reference */
+};
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static uint32_t named_stack_of(mp_recorder *r, uint32_t raw)
+{
+    mp_stack *stack = mp_stacks_at(&r->raw_stacks, raw);
+    if (stack->user) return stack->user;
+
+    uint64_t *words = r->scratch;
+    uint32_t depth = 0, id = 0, i;
+    for (i = 0; i < stack->depth; i++) {
+        uint32_t function = mp_refs_at(&r->frames, (uint32_t)(stack->words[i] >> 32))->name;
+        uint32_t line = (uint32_t)stack->words[i];
+        if (!function) break;
+        uint32_t flags = mp_functions_at(&r->functions, function)->flags;
+        if (flags & MP_FUNCTION_OURS) continue;
+        /* Ruby 3.1 ends the main thread's stacks with a second <main>, at line 0. */
+        if ((flags & MP_FUNCTION_MAIN) && line == 0 && i > 0 && i + 1 == stack->depth) continue;
+        uint32_t location = mp_locations_intern(&r->functions, function, line);
+        if (!location) break;
+        words[depth++] = location;
+    }
+    if (i == stack->depth) {
+        if (depth == 0) {
+            uint32_t none = mp_refs_at(&r->frames, MP_FRAME_NONE)->name;
+            uint32_t location = mp_locations_intern(&r->functions, none, 0);
+            if (location) words[depth++] = location;
+        }
+        id = depth ? mp_stacks_intern(&r->named_stacks, words, depth) : 0;
+    }
+    /* A new stack takes over the references on its locations. */
+    if (!id || mp_stacks_at(&r->named_stacks, id)->refs > 1) {
+        for (uint32_t at = 0; at < depth; at++) {
+            mp_locations_release(&r->functions, (uint32_t)words[at]);
+        }
+    }
+    stack->user = id ? id : r->overflow_named_stack;
+    return stack->user;
+}
+
+/* Never 0. Named sites are for ever, and so are the strings and stacks in their keys. */
+static uint32_t named_site_of(mp_recorder *r, const mp_site *raw)
+{
+    uint32_t key[MP_SITE_KEY_WORDS] = {
+        named_stack_of(r, raw->stack),
+        mp_refs_at(&r->classes, raw->klass)->name,
+        raw->thread ? mp_refs_at(&r->threads, raw->thread)->name : 0,
+        raw->labels,
+    };
+    uint32_t id = mp_records_intern(&r->named_sites, key);
+    if (!id) return r->overflow_named_site;
+    if (mp_site_at(&r->named_sites, id)->record.refs == 1) {
+        mp_strings_retain(&r->strings, key[1]);
+        mp_strings_retain(&r->strings, key[2]);
+    } else {
+        mp_records_release(&r->named_sites, id);
+    }
+    return id;
+}
+
+static void fold_site(mp_recorder *r, mp_site *raw)
+{
+    if (!raw->named) raw->named = named_site_of(r, raw);
+    mp_site *named = mp_site_at(&r->named_sites, raw->named);
+    named->objects += raw->objects;
+    named->bytes += raw->bytes;
+    raw->objects = 0;
+    raw->bytes = 0;
+}
+
+/* ---- letting go ------------------------------------------------------------------------------ */
+
+static void release_raw_stack(mp_recorder *r, uint32_t id)
+{
+    mp_stack *stack = mp_stacks_at(&r->raw_stacks, id);
+    if (stack->refs == 1) {
+        for (uint32_t i = 0; i < stack->depth; i++) {
+            mp_refs_release(&r->frames, (uint32_t)(stack->words[i] >> 32));
+        }
+        /* The cache may name it, under a hash that nobody remembers. */
+        mp_index_clear(&r->stack_cache);
+    }
+    mp_stacks_release(&r->raw_stacks, id);
+}
+
+/* Only a retired site, which has its name, can lose its last reference. */
+void mp_raw_site_release(mp_recorder *r, uint32_t id)
+{
+    mp_site *site = mp_site_at(&r->raw_sites, id);
+    if (site->record.refs == 1) {
+        fold_site(r, site);
+        release_raw_stack(r, site->stack);
+        mp_refs_release(&r->classes, site->klass);
+        if (site->thread) mp_refs_release(&r->threads, site->thread);
+    }
+    mp_records_release(&r->raw_sites, id);
+}
+
+void mp_recorder_fold(mp_recorder *r)
+{
+    for (uint32_t id = 1; id <= r->raw_sites.slabs.top; id++) {
+        mp_site *site = mp_site_at(&r->raw_sites, id);
+        if (site->record.refs) fold_site(r, site);
+    }
+}
+
+static int dead(const mp_refs *refs, uint32_t id)
+{
+    return id && mp_refs_at(refs, id)->state == MP_REF_DEAD;
+}
+
+/* A stack whose frame died can't be met again: its sites and itself go as soon as they may. */
+static void find_dead_stacks(mp_recorder *r)
+{
+    for (uint32_t id = 1; id <= r->raw_stacks.slabs.top; id++) {
+        mp_stack *stack = mp_stacks_at(&r->raw_stacks, id);
+        if (!stack->refs || stack->flags & STACK_RETIRED) continue;
+        for (uint32_t i = 0; i < stack->depth; i++) {
+            if (!dead(&r->frames, (uint32_t)(stack->words[i] >> 32))) continue;
+            stack->flags |= STACK_DEAD;
+            break;
+        }
+    }
+}
+
+void mp_recorder_tidy(mp_recorder *r)
+{
+    mp_recorder_fold(r);
+    find_dead_stacks(r);
+    for (uint32_t id = 1; id <= r->raw_sites.slabs.top; id++) {
+        mp_site *site = mp_site_at(&r->raw_sites, id);
+        if (!site->record.refs || site->retired) continue;
+        if (mp_stacks_at(&r->raw_stacks, site->stack)->flags & STACK_DEAD ||
+            dead(&r->classes, site->klass) || dead(&r->threads, site->thread)) {
+            site->retired = 1;
+            mp_raw_site_release(r, id);
+        }
+    }
+    for (uint32_t id = 1; id <= r->raw_stacks.slabs.top; id++) {
+        mp_stack *stack = mp_stacks_at(&r->raw_stacks, id);
+        if (!stack->refs || !(stack->flags & STACK_DEAD) || stack->flags & STACK_RETIRED) continue;
+        stack->flags |= STACK_RETIRED;
+        release_raw_stack(r, id);
+    }
+    r->tidied_dead = r->frames.dead + r->classes.dead + r->threads.dead;
+}
+
+/* What stays dead after a tidying is held by living samples: only what came since counts. */
+int mp_recorder_untidy(const mp_recorder *r)
+{
+    uint32_t now = r->frames.dead + r->classes.dead + r->threads.dead;
+    return now > r->tidied_dead && now - r->tidied_dead > 512 + r->raw_sites.slabs.in_use / 8;
+}
+
