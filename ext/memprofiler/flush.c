@@ -20,6 +20,7 @@
 
 static VALUE sym_labels, sym_gc, sym_class, sym_age, sym_thread;
 static VALUE memprofiler_module;
+static VALUE gc_start; /* the method itself: rb_gc_start does nothing while GC is disabled */
 
 typedef struct {
     mp_collector *collector;
@@ -220,7 +221,7 @@ VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self)
     if (!collector->run) rb_raise(mp_eNotStarted, "the collector was never started");
 
     /* Before the thread is marked: finalizers that run now are the program's. */
-    if (f.collect && collector->run->armed) rb_gc_start();
+    if (f.collect && collector->run->armed) rb_method_call(0, NULL, gc_start);
     f.run = collector->run;
     f.run->holders++;
     mp_own_begin();
@@ -237,5 +238,7 @@ void mp_init_flush(VALUE memprofiler)
     sym_class = ID2SYM(rb_intern("class"));
     sym_age = ID2SYM(rb_intern("age"));
     sym_thread = ID2SYM(rb_intern("thread"));
+    gc_start = rb_obj_method(rb_mGC, ID2SYM(rb_intern("start")));
+    rb_gc_register_mark_object(gc_start);
     mp_init_comments();
 }

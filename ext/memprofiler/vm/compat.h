@@ -56,8 +56,8 @@ struct rb_gc_object_metadata_entry *rb_gc_object_metadata(VALUE obj);
 /* From 4.0 a hook sees the allocations of all Ractors, each on the allocating thread. */
 #define MP_HOOKS_ARE_GLOBAL (MP_RUBY >= 400)
 
-/* 3.4 counts an object that compaction moves in GC.stat(:total_allocated_objects). */
-#define MP_MOVES_COUNT_AS_ALLOCATED (MP_RUBY == 304)
+/* From 3.4 a moved object counts in GC.stat(:total_allocated_objects). */
+#define MP_MOVES_COUNT_AS_ALLOCATED (MP_RUBY >= 304)
 
 /* From 3.3 jobs are registered once, and triggered by handle (feature 20057). */
 #ifdef HAVE_RB_POSTPONED_JOB_PREREGISTER

@@ -40,7 +40,7 @@ size_t mp_measure_dying(VALUE obj)
  * Instance variables of these types live outside the object: in a table of the VM's up to 3.4,
  * behind FL_EXIVAR; in an object of their own from 4.0, which may have been swept before this one.
  */
-#ifdef FL_EXIVAR
+#if MP_RUBY < 400
     if (RB_FL_ANY_RAW(obj, FL_EXIVAR)) return 0;
     switch (RB_BUILTIN_TYPE(obj)) {
     case T_STRING:

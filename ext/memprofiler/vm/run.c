@@ -113,6 +113,16 @@ static void after_moves(mp_run *run)
     if (MP_MOVES_COUNT_AS_ALLOCATED) run->allocated_before += unseen_now(run) - run->unseen;
 }
 
+/*
+ * Free hook, while the sweep of the last collection goes on: what was there before it may be dead
+ * already, and what it refers to gone. Its mark bit stays as it is until the next marking.
+ */
+static int may_be_swept(const mp_run *run, const mp_live_entry *entry)
+{
+    const mp_recorder *recorder = run->recorder;
+    return recorder->completed != recorder->collections && entry->born != recorder->collections;
+}
+
 int mp_run_measure(mp_run *run, uint32_t *at, uint32_t most)
 {
     mp_recorder *recorder = run->recorder;
@@ -127,11 +137,8 @@ int mp_run_measure(mp_run *run, uint32_t *at, uint32_t most)
         *at = id;
         mp_live_entry *entry = mp_live_at(live, id);
         if (entry->flags & MP_LIVE_FROZEN) continue;
-        /* Free hook, sweep not ended: it may be dead already, and what it refers to gone. */
-        if (recorder->completed != recorder->collections && entry->born != recorder->collections) {
-            continue;
-        }
         VALUE obj = (VALUE)entry->address;
+        if (may_be_swept(run, entry) && !(MP_HAS_MARK_BITS && mp_gc_marked(obj))) continue;
         mp_read_class(run, id, obj);
         size_t size = mp_measure(obj);
         if (size) mp_recorder_measured(recorder, id, size);

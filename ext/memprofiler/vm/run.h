@@ -40,7 +40,7 @@ typedef struct mp_run {
     const char *stopped; /* why it was stopped, when nobody asked for it; else NULL */
 
     uint64_t allocated_before; /* the VM's own count of allocations, at the start */
-    uint64_t unseen;           /* mp_run_unseen at the stop; 3.4: at the last GC_END_MARK */
+    uint64_t unseen;           /* mp_run_unseen at the stop; from 3.4: at the last GC_END_MARK */
 
     uintptr_t last_thread; /* and its number, for as long as no collection came by */
     uint32_t last_thread_id;
@@ -85,7 +85,7 @@ void mp_run_settle(mp_run *run);
 void mp_run_mark(mp_run *run);
 void mp_run_compact(mp_run *run);
 
-/* 3.4: objects are about to be moved, which must not pass for allocations. */
+/* From 3.4: objects are about to be moved, which must not pass for allocations. */
 void mp_run_before_moves(mp_run *run);
 
 /* The hooks' ways in; called with the collection running, or from NEWOBJ. */
