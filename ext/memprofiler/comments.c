@@ -57,7 +57,10 @@ void mp_comments_write(mp_comments *c, const mp_collector *collector, const mp_r
     problem(c, "lost_collections", counts->lost_collections);
     problem(c, "lost_samples", counts->lost_samples);
     problem(c, "hooks_rearmed", counts->rearmed);
-    problem(c, "unseen_objects", mp_run_unseen(run));
+    uint64_t unseen = mp_run_unseen(run);
+    problem(c, "unseen_objects", unseen);
+    /* Up to 3.4 a hook belongs to its Ractor, and nothing else goes past it. */
+    if (unseen && !MP_HOOKS_ARE_GLOBAL) line(c, "ractors: other Ractors were not seen");
     if (run->stopped) line(c, "stopped: %s", run->stopped);
 }
 

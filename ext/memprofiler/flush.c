@@ -80,11 +80,7 @@ static void measure(flush *f)
 
 static void name_and_begin(flush *f)
 {
-    /* Another thread is naming, and was interrupted: rare, and over as soon as it runs again. */
-    while (!mp_run_name(f->run)) rb_thread_schedule();
-    offer_gvl(f);
-    /* Offering may have let new things in. */
-    while (!mp_run_name(f->run)) rb_thread_schedule();
+    mp_run_name(f->run);
     mp_run_lock(f->run);
     mp_run_check(f->run);
     int error = mp_snapshot_begin(&f->snapshot, f->run->recorder, f->labels,

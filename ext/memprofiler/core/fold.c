@@ -8,6 +8,21 @@ enum {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
+static int pending(const mp_refs *refs, uint32_t id)
+{
+    return id && mp_refs_at(refs, id)->state == MP_REF_PENDING;
+}
+
+/* Something in it has no name yet: seen by another Ractor since the naming (from Ruby 4.0). */
+static int waits_for_names(const mp_recorder *r, const mp_site *raw)
+{
+    const mp_stack *stack = mp_stacks_at(&r->raw_stacks, raw->stack);
+    for (uint32_t i = 0; !stack->user && i < stack->depth; i++) {
+        if (pending(&r->frames, (uint32_t)(stack->words[i] >> 32))) return 1;
+    }
+    return pending(&r->classes, raw->klass) || pending(&r->threads, raw->thread);
+}
+
 static uint32_t named_stack_of(mp_recorder *r, uint32_t raw)
 {
     mp_stack *stack = mp_stacks_at(&r->raw_stacks, raw);
@@ -18,7 +33,6 @@ static uint32_t named_stack_of(mp_recorder *r, uint32_t raw)
     for (i = 0; i < stack->depth; i++) {
         uint32_t function = mp_refs_at(&r->frames, (uint32_t)(stack->words[i] >> 32))->name;
         uint32_t line = (uint32_t)stack->words[i];
-        if (!function) break;
         uint32_t flags = mp_functions_at(&r->functions, function)->flags;
         if (flags & MP_FUNCTION_OURS) continue;
         /* Ruby 3.1 ends the main thread's stacks with a second <main>, at line 0. */
@@ -67,7 +81,10 @@ static uint32_t named_site_of(mp_recorder *r, const mp_site *raw)
 
 static void fold_site(mp_recorder *r, mp_site *raw)
 {
-    if (!raw->named) raw->named = named_site_of(r, raw);
+    if (!raw->named) {
+        if (waits_for_names(r, raw)) return;
+        raw->named = named_site_of(r, raw);
+    }
     mp_site *named = mp_site_at(&r->named_sites, raw->named);
     named->objects += raw->objects;
     named->bytes += raw->bytes;
@@ -136,7 +153,7 @@ void mp_recorder_tidy(mp_recorder *r)
     find_dead_stacks(r);
     for (uint32_t id = 1; id <= r->raw_sites.slabs.top; id++) {
         mp_site *site = mp_site_at(&r->raw_sites, id);
-        if (!site->record.refs || site->retired) continue;
+        if (!site->record.refs || site->retired || !site->named) continue;
         if (mp_stacks_at(&r->raw_stacks, site->stack)->flags & STACK_DEAD ||
             dead(&r->classes, site->klass) || dead(&r->threads, site->thread)) {
             site->retired = 1;

@@ -4,7 +4,7 @@
  * again. mp_recorder_fold, mp_recorder_tidy and mp_recorder_untidy (recorder.h) live here.
  *
  * Memory, locks: the recorder's. Failure: a stack or site that can't be named is counted as
- * (overflow); without memory for even that, the counts stay where they are.
+ * (overflow), which always exists.
  */
 #ifndef MEMPROFILER_CORE_FOLD_H
 #define MEMPROFILER_CORE_FOLD_H

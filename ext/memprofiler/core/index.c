@@ -25,9 +25,8 @@ void mp_index_destroy(mp_index *index)
 
 void mp_index_clear(mp_index *index)
 {
-    if (index->slots != no_slots) {
-        memset(index->slots, 0, ((size_t)index->mask + 1) * sizeof *index->slots);
-    }
+    if (index->used == 0) return; /* empty already: clearing again and again must cost nothing */
+    memset(index->slots, 0, ((size_t)index->mask + 1) * sizeof *index->slots);
     index->used = 0;
 }
 

@@ -21,7 +21,7 @@ static void string_gone(void *owner, uint32_t string)
     mp_strings_release(&recorder->strings, string);
 }
 
-static int make_up_frames(mp_recorder *r)
+static int make_up_places(mp_recorder *r)
 {
     static const char *const names[] = {"(truncated)", "(overflow)", "(no stack)"};
     for (uint32_t i = 0; i < 3; i++) {
@@ -43,10 +43,14 @@ static int make_up_frames(mp_recorder *r)
     uint64_t word = location;
     r->overflow_named_stack = mp_stacks_intern(&r->named_stacks, &word, 1);
     if (!r->overflow_named_stack) return 0;
-    /* Made now, so that there is always one to fold into, however full the table. */
-    uint32_t key[MP_SITE_KEY_WORDS] = {r->overflow_named_stack, 0, 0, 0};
-    r->overflow_named_site = mp_records_intern(&r->named_sites, key);
-    return r->overflow_named_site != 0;
+    /* Sites made now are there however full the tables get: to count in, and to fold into. */
+    uint32_t raw[MP_SITE_KEY_WORDS] = {r->overflow_stack, r->overflow_class, 0, 0};
+    uint32_t named[MP_SITE_KEY_WORDS] = {r->overflow_named_stack, 0, 0, 0};
+    mp_stacks_retain(&r->raw_stacks, r->overflow_stack);
+    mp_refs_retain(&r->classes, r->overflow_class);
+    r->overflow_site = mp_records_intern(&r->raw_sites, raw);
+    r->overflow_named_site = mp_records_intern(&r->named_sites, named);
+    return r->overflow_site && r->overflow_named_site;
 }
 
 mp_recorder *mp_recorder_new(const mp_options *options)
@@ -74,7 +78,7 @@ mp_recorder *mp_recorder_new(const mp_options *options)
 
     r->scratch = mp_malloc((options->max_depth + 1) * sizeof *r->scratch);
 
-    if (!r->scratch || !make_up_frames(r)) {
+    if (!r->scratch || !make_up_places(r)) {
         mp_recorder_release(r);
         return NULL;
     }
@@ -237,7 +241,7 @@ static uint32_t site_or_overflow(mp_recorder *r, uint32_t stack, uint32_t klass,
     uint32_t id = raw_site(r, stack, klass, thread, labels);
     if (id && stack != r->overflow_stack && klass != r->overflow_class) return id;
     r->counts.overflow++;
-    return id ? id : raw_site(r, r->overflow_stack, r->overflow_class, 0, 0);
+    return id ? id : r->overflow_site;
 }
 
 /* ---- samples --------------------------------------------------------------------------------- */
@@ -322,6 +326,7 @@ void mp_recorder_class_known(mp_recorder *r, uint32_t live, uint32_t klass)
 void mp_recorder_measured(mp_recorder *r, uint32_t live, uint64_t size)
 {
     mp_live_entry *entry = mp_live_at(&r->live, live);
+    mp_recorder_class_known(r, live, 0); /* its slot must be counted before what it owns */
     if (size > MP_LIVE_SIZE_MAX) size = MP_LIVE_SIZE_MAX;
     entry->size = size & MP_LIVE_SIZE_MAX;
     if (size <= entry->largest) return;

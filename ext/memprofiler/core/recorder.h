@@ -89,7 +89,7 @@ typedef struct {
     mp_stacks raw_stacks;
     mp_index stack_cache; /* hash of (address, line) pairs -> raw stack */
     mp_records raw_sites;
-    uint32_t overflow_stack, overflow_class;
+    uint32_t overflow_stack, overflow_class, overflow_site;
     mp_live live;
 
     mp_strings strings;
@@ -127,7 +127,10 @@ void mp_recorder_sample(mp_recorder *recorder, const mp_allocation *allocation);
 /* Draw the next gap; called when the countdown has run out. */
 void mp_recorder_next_gap(mp_recorder *recorder);
 
-/* A live sample is `size` bytes now: largest size and its site's bytes follow, and never fall. */
+/*
+ * A live sample is `size` bytes now: largest size and its site's bytes follow, and never fall. One
+ * that waits for its class waits no longer: tell the class first.
+ */
 void mp_recorder_measured(mp_recorder *recorder, uint32_t live, uint64_t size);
 /* The class of a sample that was allocated without one is known now, or (0) will never be. */
 void mp_recorder_class_known(mp_recorder *recorder, uint32_t live, uint32_t klass);
@@ -139,7 +142,7 @@ void mp_recorder_lost(mp_recorder *recorder);
 /* stop: keep the living as they are, forget every address. */
 void mp_recorder_freeze(mp_recorder *recorder);
 
-/* Move what raw sites have counted to named ones; every frame, class and thread must be named. */
+/* Move what raw sites have counted to named ones; a site with something unnamed waits. */
 void mp_recorder_fold(mp_recorder *recorder);
 /* Let go of raw stacks and sites whose frames, classes or threads died. Folds first. */
 void mp_recorder_tidy(mp_recorder *recorder);

@@ -19,6 +19,7 @@ void mp_refs_destroy(mp_refs *refs)
     mp_slabs_destroy(&refs->slabs);
     mp_index_destroy(&refs->index);
     refs->pending = 0;
+    refs->n_pending = 0;
     refs->dead = 0;
 }
 
@@ -46,6 +47,7 @@ uint32_t mp_refs_add(mp_refs *refs, uint64_t address)
     ref->state = MP_REF_PENDING;
     ref->link = refs->pending;
     refs->pending = id;
+    refs->n_pending++;
     mp_index_add(&refs->index, tag_of(address), id);
     return id;
 }
@@ -68,6 +70,7 @@ void mp_refs_name(mp_refs *refs, uint32_t id, uint32_t name, uint16_t flags)
     uint32_t *link = &refs->pending;
     while (*link != id) link = &mp_refs_at(refs, *link)->link;
     *link = ref->link;
+    refs->n_pending--;
     ref->link = 0;
     ref->name = name;
     ref->flags = flags;

@@ -73,7 +73,8 @@ static void take(mp_snapshot *s, const mp_live_entry *entry)
     uint64_t objects = mp_recorder_live_weight(r, entry->doublings);
     uint64_t bytes = objects * entry->size;
     uint32_t site = mp_site_at(&r->raw_sites, entry->site)->named;
-    if (site > s->sites.top) site = 0; /* not one of ours: its class came to light meanwhile */
+    /* Not one of ours: its class came to light meanwhile. In use it is all the same. */
+    if (site == 0 || site > s->sites.top) site = r->overflow_named_site;
     s->live_samples++;
     s->live_objects += objects;
     if (s->living) {

@@ -33,7 +33,7 @@ typedef struct {
 } mp_snapshot_header;
 
 /*
- * All frames, classes and threads must be named; folds. `owner` is the thread that takes it, for
+ * Folds; what has no name yet is left for the next one. `owner` is the thread that takes it, for
  * mp_snapshots_keep.
  */
 int mp_snapshot_begin(mp_snapshot **out, mp_recorder *recorder, unsigned labels, uintptr_t owner);

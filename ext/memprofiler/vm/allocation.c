@@ -57,9 +57,7 @@ static void sample(mp_run *run, VALUE obj)
     mp_recorder_sample(recorder, &allocation);
     if (run->sieve) mp_sieve_add(run, obj);
 
-    if (recorder->frames.pending || recorder->classes.pending || recorder->threads.pending) {
-        mp_hooks_call_job();
-    }
+    if (mp_run_wants_names(run)) mp_hooks_call_job();
 }
 
 void mp_run_allocated(mp_run *run, VALUE obj)

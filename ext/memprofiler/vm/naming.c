@@ -190,16 +190,25 @@ static void name_all(mp_run *run, mp_refs *refs, void (*name)(mp_run *, uint32_t
     }
 }
 
-int mp_run_name(mp_run *run)
+static void name_pending(mp_run *run, int threads)
 {
     mp_recorder *recorder = run->recorder;
-    if (run->naming) return 0;
+    if (run->naming) return;
     run->naming = 1;
     name_all(run, &recorder->frames, name_frame);
     name_all(run, &recorder->classes, name_class);
-    name_all(run, &recorder->threads, name_thread);
+    if (threads) name_all(run, &recorder->threads, name_thread);
     run->naming = 0;
-    return 1;
+}
+
+void mp_run_name(mp_run *run)
+{
+    name_pending(run, 1);
+}
+
+void mp_run_name_all_but_threads(mp_run *run)
+{
+    name_pending(run, 0);
 }
 
 void mp_naming_own_folder(VALUE folder)

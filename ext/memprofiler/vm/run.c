@@ -151,21 +151,17 @@ void mp_run_stop(mp_run *run)
 {
     if (!run->armed) return;
     mp_own_begin();
-    /* Waiting lets other threads in, who may stop it as well, or allocate something new. */
-    while (!mp_run_name(run)) rb_thread_schedule();
-    if (run->armed) {
-        mp_run_lock(run);
-        mp_run_check(run);
-        uint32_t at = 0;
-        while (mp_run_measure(run, &at, UINT32_MAX)) continue;
-        mp_run_unlock(run);
-        run->unseen = mp_run_unseen(run);
-        mp_hooks_disarm(run);
-        /* Measuring may have met a class that came late. Naming runs alone, or it waited above. */
-        mp_run_name(run);
-        mp_recorder_fold(run->recorder);
-        mp_recorder_freeze(run->recorder);
-    }
+    mp_run_name(run);
+    mp_run_lock(run);
+    mp_run_check(run);
+    uint32_t at = 0;
+    while (mp_run_measure(run, &at, UINT32_MAX)) continue;
+    mp_run_unlock(run);
+    run->unseen = mp_run_unseen(run);
+    mp_hooks_disarm(run);
+    mp_run_name(run); /* measuring may have met a class that came late */
+    mp_recorder_fold(run->recorder);
+    mp_recorder_freeze(run->recorder);
     mp_own_end();
 }
 
@@ -175,8 +171,13 @@ void mp_run_settle(mp_run *run)
         mp_hooks_check(run);
         run->lost_hooks = 0;
     }
-    if (!mp_run_name(run)) return;
-    if (mp_recorder_untidy(run->recorder)) {
+    int untidy = mp_recorder_untidy(run->recorder);
+    if (untidy || run->recorder->threads.n_pending > MP_UNNAMED_THREADS) {
+        mp_run_name(run);
+    } else {
+        mp_run_name_all_but_threads(run);
+    }
+    if (untidy) {
         mp_run_lock(run);
         mp_recorder_tidy(run->recorder);
         mp_run_unlock(run);

@@ -36,7 +36,7 @@ typedef struct mp_run {
     mp_liveness liveness;
     size_t gc_count;     /* the collection whose GC_END_MARK was the last one seen */
     int lost_hooks;      /* collections in a row that fired no event, as dmark counted them */
-    int naming;          /* naming is under way: not to be entered twice */
+    int naming;          /* naming is under way: a job in the middle of it does nothing */
     const char *stopped; /* why it was stopped, when nobody asked for it; else NULL */
 
     uint64_t allocated_before; /* the VM's own count of allocations, at the start */
@@ -76,8 +76,21 @@ void mp_run_check(mp_run *run);
  * there is more. To be called outside hooks, after mp_run_check.
  */
 int mp_run_measure(mp_run *run, uint32_t *at, uint32_t most);
-/* Name all that is pending; true when nothing is left. Allocates; must be the profiler's own. */
-int mp_run_name(mp_run *run);
+/*
+ * Name all that is pending. Allocates; must be the profiler's own. Lets no other thread in.
+ * Threads are named only by a flush or stop, or when more than MP_UNNAMED_THREADS wait: a thread
+ * mostly gets its name from its own first lines.
+ */
+#define MP_UNNAMED_THREADS 256u
+void mp_run_name(mp_run *run);
+void mp_run_name_all_but_threads(mp_run *run);
+/* There is something for mp_run_settle to do. */
+static inline int mp_run_wants_names(const mp_run *run)
+{
+    const mp_recorder *recorder = run->recorder;
+    return recorder->frames.pending || recorder->classes.pending ||
+           recorder->threads.n_pending > MP_UNNAMED_THREADS;
+}
 /* What the postponed job does: naming, tidying, and a look whether the hooks still fire. */
 void mp_run_settle(mp_run *run);
 
