@@ -1,0 +1,99 @@
+# frozen_string_literal: true
+
+require_relative "requirements"
+
+refusal = Requirements.unfit_ruby
+abort refusal if refusal
+missing = Requirements.missing
+abort Requirements.message(missing) if missing
+
+require "mkmf"
+require_relative "upb_source"
+
+# Functions of this Ruby that not every Ruby from 3.1 to 4.1 has; vm/compat.h says
+# which has which. Most stand in no public header, so the linker is asked.
+FUNCTIONS = %w[
+  rb_class_path_cached
+  rb_during_gc
+  rb_ext_ractor_safe
+  rb_gc_count
+  rb_gc_latest_gc_info
+  rb_gc_obj_slot_size
+  rb_gc_object_metadata
+  rb_imemo_name
+  rb_obj_gc_flags
+  rb_obj_info
+  rb_obj_memsize_of
+  rb_objspace_marked_object_p
+  rb_postponed_job_preregister
+  rb_postponed_job_register_one
+  rb_profile_thread_frames
+  rb_tracearg_lineno
+].freeze
+
+# A Ruby with libruby linked in exports less than the archive that a probe links
+# against holds: there the program itself is asked too. Nil where that is no question.
+def exported_by_ruby
+  return if RbConfig::CONFIG["ENABLE_SHARED"] == "yes"
+
+  options = RUBY_PLATFORM.include?("darwin") ? ["-gU"] : ["-D", "--defined-only"]
+  names = IO.popen(["nm", *options, RbConfig.ruby], err: File::NULL, &:read).scan(/ [TtW] _?(\w+)$/).flatten
+  names unless names.empty?
+rescue SystemCallError
+  nil # no nm: the linker's word is all there is
+end
+
+if ENV["CC"] # mkmf itself takes it from the command line only
+  RbConfig::CONFIG["CC"] = RbConfig::MAKEFILE_CONFIG["CC"] = ENV["CC"]
+end
+
+abort Requirements.message(:compiler) unless try_compile("#include <stdlib.h>\nint main(void) { return 0; }\n")
+abort Requirements.message(:zlib) unless have_header("zlib.h") && have_library("z", "deflate", "zlib.h")
+
+exported = exported_by_ruby
+FUNCTIONS.each { |name| have_func(name) if exported.nil? || exported.include?(name) }
+
+begin
+  UpbSource.vendor
+rescue UpbSource::Error, SystemCallError => e
+  abort "memprofiler: upb's sources are needed once: #{e.message}"
+end
+
+# Only Init_memprofiler is seen from outside (the version script is for two symbols
+# of the linker's own): the google-protobuf gem in the same process has an upb too,
+# of any version.
+append_cflags(%w[-std=gnu11 -fvisibility=hidden -ffunction-sections -fdata-sections])
+append_ldflags(%w[-Wl,--gc-sections -Wl,-dead_strip -Wl,--version-script=$(srcdir)/exports.map])
+
+if ENV["MEMPROFILER_ASAN"] == "1" # also keeps the assertions
+  sanitizer = "-fsanitize=address,undefined -fno-omit-frame-pointer"
+  $CFLAGS << " -O1 -g #{sanitizer}"
+  $LDFLAGS << " #{sanitizer}"
+else
+  $CPPFLAGS << " -DNDEBUG"
+end
+
+if ENV["MEMPROFILER_DEV"] == "1" # Ruby's own headers would not pass as ours do
+  $CFLAGS << " -Wall -Wextra -Wconversion -Wshadow -Werror"
+  $INCFLAGS << " -isystem $(arch_hdrdir) -isystem $(hdrdir)"
+end
+
+# Our folders are for quoted includes only: core/strings.h is not <strings.h>.
+OURS = %w[. core vm].freeze
+UPB = %w[upb vendor/upb vendor/upb/utf8_range].freeze # and what protoc generated for it
+OURS.each { |folder| $INCFLAGS << " -iquote $(srcdir)/#{folder}" }
+UPB.each { |folder| $INCFLAGS << " -isystem $(srcdir)/#{folder}" }
+$VPATH.concat((OURS + UPB - ["."]).map { |folder| "$(srcdir)/#{folder}" }) # (make finds nothing by "./.")
+sources = ->(folders) { folders.flat_map { |folder| Dir.children(File.join(__dir__, folder)).grep(/\.c\z/).sort } }
+$srcs = sources.call(OURS + UPB)
+
+create_header
+create_makefile("memprofiler/memprofiler") do |lines|
+  objects = ->(folders) { sources.call(folders).map { |name| name.sub(/c\z/, $OBJEXT) }.join(" ") }
+  headers = (OURS + ["upb"]).flat_map { |folder| Dir[File.join(folder, "*.h"), base: __dir__].sort }
+  lines << <<~MAKE
+    OUR_OBJS = #{objects.call(OURS)}
+    OUR_HDRS = #{headers.map { |name| "$(srcdir)/#{name}" }.join(" ")}
+    UPB_OBJS = #{objects.call(UPB)}
+  MAKE
+end

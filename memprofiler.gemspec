@@ -1,0 +1,24 @@
+# frozen_string_literal: true
+
+require_relative "lib/memprofiler/version"
+
+Gem::Specification.new do |spec|
+  spec.name = "memprofiler"
+  spec.version = Memprofiler::VERSION
+  spec.authors = ["memprofiler contributors"]
+  spec.summary = "Where a Ruby program allocates memory, and what holds it, as a pprof profile"
+  spec.description = "A sampling memory profiler for CRuby, cheap enough for production: allocated and live objects " \
+                     "and bytes by stack, written as pprof files that `go tool pprof` and others open."
+  spec.license = "MIT"
+  spec.required_ruby_version = ">= 3.1"
+
+  # vendor/upb is made by `rake build`; with it the gem's installation downloads nothing.
+  spec.files = Dir.glob(
+    %w[lib/**/*.rb exe/* ext/memprofiler/{*,{core,upb,vm}/*,vendor/upb/**/*} proto/* docs/*.md
+       README.md CHANGELOG.md LICENSE], base: __dir__
+  ).select { |name| File.file?(File.join(__dir__, name)) }
+  spec.bindir = "exe"
+  spec.executables = ["memprofiler"]
+  spec.extensions = ["ext/memprofiler/extconf.rb"]
+  spec.metadata["rubygems_mfa_required"] = "true"
+end
