@@ -1,0 +1,43 @@
+# frozen_string_literal: true
+
+require_relative "memprofiler/version"
+require_relative "memprofiler/errors"
+require_relative "memprofiler/profile"
+require_relative "memprofiler/vm_faults"
+require_relative "memprofiler/memprofiler"
+
+# Where a Ruby program allocates memory, and what holds it.
+module Memprofiler
+  self.own_folder = File.expand_path(__dir__) # frames of files below it are left out of profiles
+
+  # Profiles a block.
+  #
+  # @param labels [Array<Symbol>] what to note for each sample besides its stack:
+  #   any of `:class`, `:age`, `:thread`
+  # @param options what {Collector.new} takes: `interval:`, `max_depth:`,
+  #   `max_samples:`, `track_one_in:`, `liveness:`, `seed:`
+  # @return [Profile] what the block allocated (`alloc_*`) and what of that was
+  #   in use after a collection at its end (`inuse_*`)
+  # @raise [ArgumentError, TypeError] no block, or an option that is not allowed
+  # @raise [RactorError] called outside the main Ractor
+  # An exception of the block's passes through, once the collector has stopped.
+  #
+  # @example
+  #   profile = Memprofiler.profile(interval: 1) { Report.render }
+  #   profile.total(:alloc_objects) # => 10_234
+  def self.profile(labels: [], **options)
+    raise ArgumentError, "Memprofiler.profile needs a block" unless block_given?
+
+    collector = Collector.new(**options)
+    profile = nil
+    collector.start
+    begin
+      yield
+      # The keywords of the call below are a Hash: it must not count as the block's.
+      own { profile = collector.flush(labels: labels, gc: true) }
+    ensure
+      collector.stop
+    end
+    profile
+  end
+end

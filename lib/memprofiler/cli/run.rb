@@ -1,0 +1,119 @@
+# frozen_string_literal: true
+
+require_relative "../../memprofiler"
+require_relative "../run/command"
+require_relative "../run/environment"
+require_relative "../run/output"
+require_relative "../run/summary"
+
+module Memprofiler
+  module CLI
+    # `memprofiler run`: runs a command, then reports on the Ruby processes in it.
+    class Run
+      INTERVAL = 512
+      private_constant :INTERVAL
+
+      # @return [String]
+      def self.help
+        <<~TEXT
+          Runs a command and profiles every Ruby process in it, child processes too.
+          The command's streams, signals and exit status are its own. When it ends, what
+          allocated most and what holds most memory is printed to stderr.
+
+          usage: memprofiler run [OPTION...] -- COMMAND [ARG...]
+
+            --interval N  sample one object in N, N >= 1 (default: #{INTERVAL}); 1 records every object
+            --output DIR  folder for the profiles, made if it isn't there (default: a new one in
+                          the current folder, memprofiler-DATE-TIME). No file is ever replaced.
+            --quiet       print nothing at the end
+
+          Each process writes PROGRAM.PID.pb.gz when it ends: by itself, by an exception, by
+          Ctrl-C or TERM, but not by exit! or KILL. Where there are several, merged.pb.gz is
+          their sum.
+
+          exit status: the command's; 127: no such command; 126: it can't be executed;
+          1: the folder can't be written; 2: wrong usage. In the last four nothing was run.
+        TEXT
+      end
+
+      # @param arguments [Array<String>]
+      # @raise [UsageError]
+      def initialize(arguments)
+        parser = Options.new("run", flags: %w[--quiet --help -h], values: %w[--interval --output])
+        options = parser.parse(arguments, leading: true)
+        @help = options["--help"] || options["-h"]
+        @quiet = options["--quiet"]
+        @interval = interval(parser, options["--interval"])
+        @directory = options["--output"]
+        parser.error("--output must not be empty") if @directory == ""
+        @words = arguments
+        parser.error("which COMMAND?") if (@words.empty? || @words.first.empty?) && !@help
+      end
+
+      # @return [Integer] the exit status; if the command was ended by a signal it
+      #   doesn't return but ends in the same way
+      # @raise [WriteError] the folder can't be written
+      def call
+        return CLI.print_out(Run.help) if @help
+
+        output = Memprofiler::Run::Output.new(@directory)
+        begin
+          status = Memprofiler::Run::Command.new(@words, environment(output)).run
+          report(output)
+        ensure
+          output.close
+        end
+        end_like(status)
+      rescue Memprofiler::Run::Command::NotStarted => e
+        CLI.complain("memprofiler run: #{e.message}")
+        e.status
+      end
+
+      private
+
+      # The collector knows what intervals there can be.
+      def interval(parser, text)
+        return INTERVAL if text.nil?
+
+        number = parser.positive("--interval", text)
+        Collector.new(interval: number)
+        number
+      rescue ArgumentError => e
+        parser.error("--#{e.message}")
+      end
+
+      def environment(output)
+        environment = Memprofiler::Run::Environment.build(
+          output: output.path, manifest: output.manifest, interval: @interval, extension: extension
+        )
+        return environment if environment
+
+        CLI.complain("memprofiler run: nothing will be profiled, since Ruby's variables can't hold a path with both " \
+                     "blanks and #{File::PATH_SEPARATOR}, as memprofiler's has")
+        {}
+      end
+
+      # The path that this process has loaded it from, wherever RubyGems put it.
+      def extension
+        name = "/memprofiler/memprofiler.#{RbConfig::CONFIG["DLEXT"]}"
+        File.expand_path($LOADED_FEATURES.reverse_each.find { |path| path.end_with?(name) })
+      end
+
+      # Whatever goes wrong here, the command's status comes through.
+      def report(output)
+        summary = Memprofiler::Run::Summary.new(output)
+        $stderr.write(summary.text(CLI.width($stderr))) unless @quiet
+      rescue SystemCallError, IOError, Error => e
+        CLI.complain("memprofiler run: no report: #{e.message}")
+      end
+
+      def end_like(status)
+        return status.exitstatus unless status.signaled?
+
+        $stderr.flush
+        Relay.die(status.termsig)
+        128 + status.termsig
+      end
+    end
+  end
+end

@@ -1,0 +1,90 @@
+# frozen_string_literal: true
+
+require_relative "../profile"
+require_relative "../report"
+require_relative "../memprofiler"
+
+module Memprofiler
+  module CLI
+    # `memprofiler top`: the rows of Profile#top, for files.
+    class Top
+      METRICS = %i[alloc_objects alloc_space inuse_objects inuse_space].freeze
+      ROWS = 20
+      private_constant :METRICS, :ROWS
+
+      # @return [String]
+      def self.help
+        <<~TEXT
+          Prints who allocated or holds most. Several files are summed.
+
+          usage: memprofiler top [OPTION...] FILE...
+
+            --metric METRIC  what is counted (default: inuse_space)
+                               alloc_objects  objects allocated
+                               alloc_space    bytes of these, with what they owned
+                               inuse_objects  objects alive after the last collection
+                               inuse_space    bytes of these
+            --by WHAT        what a row is (default: line)
+                               line, file, gem  Ruby code; C functions count for their caller
+                               function         C functions too
+                               class            the class of the object
+            -n N             so many rows (default: #{ROWS})
+            --json           all of it as one JSON object; shares and errors are fractions of 1
+
+          In the table, flat is what a row's own code allocated, cum adds what it called.
+          +/- is the error of flat that 95 % of samplings stay within.
+        TEXT
+      end
+
+      # @param arguments [Array<String>]
+      # @raise [UsageError]
+      def initialize(arguments)
+        parser = Options.new("top", flags: %w[--json --help -h], values: %w[--metric --by -n])
+        options = parser.parse(arguments)
+        @help = options["--help"] || options["-h"]
+        @json = options["--json"]
+        @metric = parser.choice("--metric", options.fetch("--metric", "inuse_space"), METRICS)
+        @by = parser.choice("--by", options.fetch("--by", "line"), Profile::Attribution::GROUPS)
+        @count = parser.positive("-n", options.fetch("-n", ROWS.to_s))
+        @files = arguments
+        parser.error("which FILE?") if @files.empty? && !@help
+      end
+
+      # @return [Integer] the exit status
+      # @raise [Error] a file can't be read, or lacks what was asked for
+      def call
+        return CLI.print_out(Top.help) if @help
+
+        profile = sum
+        unless profile.sample_types.key?(@metric)
+          raise Error, "#{@files.join(", ")}: no metric #{@metric}, only #{profile.sample_types.keys.join(", ")}"
+        end
+
+        CLI.print_out(@json ? json(profile) : text(profile))
+      end
+
+      private
+
+      # One after another, so that only their sum is in memory.
+      def sum
+        Profile.sum(@files.lazy.map { |file| Profile.load(file) })
+      rescue ArgumentError => e
+        raise Error, "these files can't be summed: #{e.message}"
+      end
+
+      def json(profile)
+        require_relative "../report/json"
+        Report::JSON.generate(profile, @metric, by: @by, count: @count, files: @files)
+      end
+
+      def text(profile)
+        report = Report.new(profile, width: CLI.width($stdout))
+        "#{report.head}\n#{report.table(title, @metric, by: @by, count: @count)}"
+      end
+
+      def title
+        @metric.start_with?("alloc") ? "Top allocators" : "Top retainers"
+      end
+    end
+  end
+end

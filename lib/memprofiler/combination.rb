@@ -1,0 +1,147 @@
+# frozen_string_literal: true
+
+module Memprofiler
+  class Profile
+    # Adds profiles up, or subtracts one from another. Each has its own numbers
+    # for functions and locations, so everything is renumbered into one table.
+    class Combination
+      DIFFERENT_RUNS = "these are not an earlier and a later profile of one collector, in this order " \
+                       "(to compare two runs: go tool pprof -diff_base)"
+      private_constant :DIFFERENT_RUNS
+
+      # @return [Hash] later - earlier; see Profile#-
+      # @raise [ArgumentError]
+      def self.difference(later, earlier)
+        combination = new(numeric_labels: false)
+        combination.add(later)
+        combination.subtract(earlier)
+        combination.model
+      end
+
+      # @param numeric_labels [Boolean] whether samples that differ in these only
+      #   are different samples
+      def initialize(numeric_labels: true)
+        @numeric_labels = numeric_labels
+        @model = nil
+        @functions = {} # what the model has of it => number
+        @locations = {} # [function, line] => [number, address]
+        @values = {} # [stack, labels] => values
+      end
+
+      # @param model [Hash]
+      # @raise [ArgumentError] the metrics differ from those of the models before
+      def add(model)
+        check(model) if @model
+        merge(model, 1)
+        @model = @model ? head_of_sum(@model, model) : model
+      end
+
+      # @param model [Hash]
+      # @raise [ArgumentError] as `add`, and where a cumulative metric falls
+      def subtract(model)
+        check(model)
+        unless model.values_at(:period_type, :period) == @model.values_at(:period_type, :period)
+          raise ArgumentError, "the profiles' periods differ: #{period_of(@model)} and #{period_of(model)}"
+        end
+
+        merge(model, -1)
+        settle_cumulative
+        @model = head_of_difference(@model, model)
+      end
+
+      # @return [Hash] the result so far
+      # @raise [ArgumentError] nothing was added
+      def model
+        raise ArgumentError, "at least one profile is needed" unless @model
+
+        samples = @values.filter_map do |(stack, labels), values|
+          [stack, values, labels] if values.any?(&:nonzero?)
+        end
+        @model.merge(functions: @functions.keys, samples: samples,
+                     locations: @locations.map { |(function, line), (_, address)| [function, line, address] })
+      end
+
+      private
+
+      def check(model)
+        mine = @model[:sample_types]
+        return if model[:sample_types] == mine
+
+        lists = [mine, model[:sample_types]].map { |types| types.map { |type| type.join("/") }.join(", ") }
+        raise ArgumentError, "the profiles' metrics differ: #{lists.join(" and ")}"
+      end
+
+      def period_of(model)
+        "#{model[:period]} #{model[:period_type]&.join("/")}"
+      end
+
+      def merge(model, sign)
+        functions = model[:functions].map { |function| @functions[function] ||= @functions.size }
+        locations = model[:locations].map do |function, line, address|
+          number, = (@locations[[functions[function], line]] ||= [@locations.size, address])
+          number
+        end
+        model[:samples].each { |stack, values, labels| merge_sample(locations.values_at(*stack), values, labels, sign) }
+      end
+
+      def merge_sample(stack, values, labels, sign)
+        labels = labels&.select { |_, value| value.is_a?(String) } unless @numeric_labels
+        labels = nil if labels && labels.empty?
+        sum = (@values[[stack, labels]] ||= Array.new(values.size, 0))
+        values.each_with_index { |value, column| sum[column] += sign * value }
+      end
+
+      # A sample may get its label late (a class that could not be known at
+      # once): then its values moved from one set of labels to another, and only
+      # the whole stack's never fall. What a set lost is taken from its siblings.
+      def settle_cumulative
+        cumulative = @model[:sample_types].each_index.select { |i| @model[:sample_types][i][0].start_with?("alloc_") }
+        fallen = @values.select { |_, values| cumulative.any? { |column| values[column].negative? } }
+        return if fallen.empty?
+
+        stacks = fallen.keys.to_h { |stack, _| [stack, []] }
+        @values.each { |(stack, _), values| stacks[stack]&.push(values) }
+        stacks.each_value { |siblings| cumulative.each { |column| settle(siblings, column) } }
+      end
+
+      def settle(siblings, column)
+        missing = -siblings.sum { |values| [values[column], 0].min }
+        siblings.each do |values|
+          if values[column].negative?
+            values[column] = 0
+          else
+            taken = [values[column], missing].min
+            values[column] -= taken
+            missing -= taken
+          end
+        end
+        raise ArgumentError, DIFFERENT_RUNS if missing.positive?
+      end
+
+      # As pprof's own merge has it: the first time, the largest period.
+      def head_of_sum(one, other)
+        comments = [one[:comments], other[:comments]]
+        metadata = Metadata.sum(*comments.map { |lines| Metadata.parse(lines) })
+        one.merge(
+          period: [one[:period], other[:period]].max,
+          time_nanos: [one[:time_nanos], other[:time_nanos]].reject(&:zero?).min || 0,
+          duration_nanos: one[:duration_nanos] + other[:duration_nanos],
+          mapping: one[:mapping] | other[:mapping],
+          comments: Metadata.format(metadata) + comments.flat_map { |lines| Metadata.remarks(lines) }.uniq
+        )
+      end
+
+      def head_of_difference(later, earlier)
+        times = [later[:time_nanos], earlier[:time_nanos]]
+        duration = times.include?(0) ? 0 : [times[0] - times[1], 0].max
+        metadata = Metadata.difference(*[later, earlier].map { |model| Metadata.parse(model[:comments]) })
+        metadata[:difference] = "of two profiles, #{seconds(duration)} apart"
+        later.merge(duration_nanos: duration, comments: Metadata.format(metadata))
+      end
+
+      def seconds(nanos)
+        Kernel.format("%.3f s", nanos / 1e9)
+      end
+    end
+  end
+end

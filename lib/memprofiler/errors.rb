@@ -1,0 +1,28 @@
+# frozen_string_literal: true
+
+module Memprofiler
+  # What every error of this library descends from. Wrong arguments are the
+  # exception: they are ArgumentError and TypeError, as everywhere in Ruby.
+  class Error < StandardError; end
+
+  # A collector was asked for a profile before it was started.
+  class NotStartedError < Error; end
+
+  # A collector was started while it runs.
+  class AlreadyStartedError < Error; end
+
+  # A collector was made outside the main Ractor.
+  class RactorError < Error; end
+
+  # A profile could not be turned into pprof bytes.
+  class EncodeError < Error; end
+
+  # Bytes, or a file, are not a profile that can be read.
+  class DecodeError < Error; end
+
+  # A profile could not be written to a file.
+  class WriteError < Error; end
+
+  # A profile was asked to group by a label that none of its samples has.
+  class MissingLabelError < Error; end
+end

@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+module Memprofiler
+  class Profile
+    # The comments of a profile, read as "key: value", and their sum over files.
+    module Metadata
+      LINE = /\A([a-z][a-z_]*): (.*)\z/m
+      # Of several files the largest counts: these say how each was sampled.
+      LARGEST = %i[interval track_one_in].freeze
+      # Something went past the profile; left out when 0.
+      PROBLEMS = %i[dropped_samples untracked_samples thinned_samples truncated_stacks overflow_stacks lost_collections
+                    lost_samples hooks_rearmed unseen_objects].freeze
+      # What grows from one profile of a collector to the next.
+      COUNTED = [*PROBLEMS, :samples, :collections, :own_objects].freeze
+      LIVING = %i[live_samples tracked_objects].freeze
+      private_constant :LINE, :LARGEST, :COUNTED, :LIVING
+
+      module_function
+
+      # @param comments [Array<String>]
+      # @return [Hash{Symbol => Integer, String}]
+      def parse(comments)
+        comments.filter_map { |comment| comment.match(LINE) }.to_h do |match|
+          value = match[2]
+          [match[1].to_sym, value.match?(/\A-?\d{1,18}\z/) ? value.to_i : value]
+        end
+      end
+
+      # @return [Array<String>] those that are not "key: value"
+      def remarks(comments)
+        comments.grep_v(LINE)
+      end
+
+      # @return [Array<String>] comments that parse to the same Hash
+      def format(metadata)
+        metadata.map { |key, value| "#{key}: #{value}" }
+      end
+
+      # The metadata of two profiles together: counts are added up, of settings
+      # the largest stays, differing texts are listed. Neither is empty.
+      def sum(one, other)
+        sum = one.merge(other) { |key, a, b| join(key, a, b) }
+        sum[:processes] = (one[:processes] || 1) + (other[:processes] || 1)
+        intervals = [one, other].flat_map { |part| (part[:intervals] || part[:interval]).to_s.split(", ") }.uniq
+        sum[:intervals] = intervals.sort_by(&:to_i).join(", ") if intervals.size > 1
+        sum
+      end
+
+      # What the later profile has on top of the earlier one. How many live
+      # samples a difference rests on can't be told: those that stayed cancel out.
+      def difference(later, earlier)
+        counted = COUNTED.select { |key| later[key].is_a?(Integer) && earlier[key].is_a?(Integer) }
+        difference = later.merge(counted.to_h { |key| [key, later[key] - earlier[key]] })
+        difference.reject { |key, value| LIVING.include?(key) || (PROBLEMS.include?(key) && value.eql?(0)) }
+      end
+
+      def join(key, one, other)
+        return one.is_a?(Integer) && other.is_a?(Integer) ? [one, other].max : one if LARGEST.include?(key)
+        return one + other if key != :pid && one.is_a?(Integer) && other.is_a?(Integer)
+
+        [one, other].flat_map { |value| value.to_s.split(", ") }.uniq.join(", ")
+      end
+      private_class_method :join
+    end
+  end
+end

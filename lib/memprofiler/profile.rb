@@ -1,0 +1,264 @@
+# frozen_string_literal: true
+
+require_relative "errors"
+require_relative "new_file"
+
+module Memprofiler
+  # One state of a collector, or a pprof file: where objects were allocated, and
+  # which of them were in use. It never changes.
+  #
+  # The metrics of a heap profile, all of them estimates of the true value:
+  #
+  #   :alloc_objects  objects allocated since the collector's start
+  #   :alloc_space    bytes of these, the slot and what the object owned
+  #   :inuse_objects  objects that the last collection before the profile left alive
+  #   :inuse_space    bytes of these
+  #
+  # This file is loaded into profiled programs, so it loads the analysis only
+  # when it is asked for.
+  class Profile
+    autoload :Attribution, File.join(__dir__, "attribution.rb")
+    autoload :Combination, File.join(__dir__, "combination.rb")
+    autoload :Metadata, File.join(__dir__, "metadata.rb")
+    autoload :Origin, File.join(__dir__, "origin.rb")
+    autoload :Ranking, File.join(__dir__, "ranking.rb")
+    autoload :Sampling, File.join(__dir__, "sampling.rb")
+
+    # A line of {#top}. For the metric that was asked for: `flat` is what the
+    # named thing itself allocated, `cumulative` adds what it called (Integers, in
+    # the metric's unit), `share` is flat as a fraction of the whole (-1.0..1.0),
+    # `samples` how many samples flat rests on (Integer), `error` its 95 % error
+    # as a fraction of flat (0.0: exact). The last two are nil where the profile
+    # doesn't say how it was sampled.
+    Row = Struct.new(:name, :flat, :cumulative, :share, :samples, :error, keyword_init: true)
+
+    # A stack with what was allocated there. `stack` has {Frame}s, innermost
+    # first; `values` is a Hash from metric to Integer; `labels` a Hash from String
+    # to String, or to [Integer, unit].
+    Sample = Struct.new(:stack, :values, :labels, keyword_init: true) # rubocop:disable Lint/StructNewOverride
+
+    # A place in a program. `file` is "" and `line` 0 for a function written in C.
+    Frame = Struct.new(:function, :file, :line, keyword_init: true)
+
+    # Files larger than this are refused; so are those that unpack to more.
+    MAX_BYTES = 512 * 1024 * 1024
+
+    # Reads a pprof file, gzipped or not, this library's or another's.
+    #
+    # @param path [String, Pathname]
+    # @return [Profile]
+    # @raise [DecodeError] naming the file and why it can't be read
+    def self.load(path)
+      path = path_string(path)
+      bytes = File.open(path, "rb") { |file| file.read(MAX_BYTES + 1) } || ""
+      raise DecodeError, "larger than #{MAX_BYTES} bytes" if bytes.bytesize > MAX_BYTES
+
+      new(bytes).tap(&:model)
+    rescue SystemCallError => e
+      raise DecodeError, "#{path}: #{SystemCallError.new(e.errno).message}"
+    rescue DecodeError => e
+      raise DecodeError, "#{path}: #{e.message}"
+    end
+
+    # @param model [Hash] what Codec.decode gives
+    # @return [Profile]
+    # @api private
+    def self.from_model(model)
+      allocate.tap { |profile| profile.send(:initialize_from_model, model) }
+    end
+
+    # @api private
+    def self.path_string(path)
+      path = path.to_path if path.respond_to?(:to_path)
+      raise TypeError, "path must be a String or a Pathname, not #{path.class}" unless path.is_a?(String)
+      raise ArgumentError, "path must not be empty or hold a NUL" if path.empty? || path.include?("\0")
+
+      path
+    end
+
+    # @param pprof_data [String] a profile in the pprof format, gzipped or not.
+    #   It is decoded when first needed, so a bad one is noticed only there
+    #   (DecodeError).
+    # @raise [TypeError]
+    def initialize(pprof_data)
+      raise TypeError, "pprof_data must be a String, not #{pprof_data.class}" unless pprof_data.is_a?(String)
+
+      binary = pprof_data.encoding == Encoding::BINARY
+      pprof_data = pprof_data.dup.force_encoding(Encoding::BINARY) unless binary && pprof_data.frozen?
+      @pprof_data = pprof_data.freeze
+    end
+
+    # @return [String] the profile in the pprof format, gzipped (as it came, if
+    #   it was loaded), frozen
+    # @raise [EncodeError]
+    def pprof_data
+      @pprof_data ||= Codec.encode(@model).freeze
+    end
+
+    # Writes the profile to a new file, which appears whole or not at all and is
+    # readable by its owner only (mode 0600). A file that is there stays.
+    #
+    # @param path [String, Pathname]
+    # @return [self]
+    # @raise [WriteError] naming the path and why
+    def write(path)
+      path = Profile.path_string(path)
+      bytes = pprof_data
+      begin
+        NewFile.write(path, bytes)
+      rescue SystemCallError => e
+        raise WriteError, "#{path}: #{SystemCallError.new(e.errno).message}"
+      end
+      self
+    end
+
+    # @param metric [Symbol] one of {#sample_types}
+    # @return [Integer] the metric's sum, in its unit (objects or bytes)
+    # @raise [ArgumentError] the profile has no such metric
+    def total(metric)
+      column = column(metric)
+      model[:samples].sum { |_, values, _| values[column] }
+    end
+
+    # Who allocated, or holds, most: rows by falling `flat` value.
+    #
+    # What a C function or a frame of Ruby's own (`<internal:kernel>`) allocates
+    # counts for the Ruby code that called it, except by `:function`. A row's
+    # cumulative value counts a stack once, however often the row is in it.
+    #
+    # @param metric [Symbol] one of {#sample_types}
+    # @param by [:line, :function, :file, :gem, :class] what a row is. `:class`
+    #   needs a profile with class labels: `flush(labels: [:class])`.
+    # @param n [Integer, nil] how many rows, at least 1; nil: all
+    # @return [Array<Row>]
+    # @raise [ArgumentError, TypeError] an argument is not allowed
+    # @raise [MissingLabelError] by class, and no sample has a class
+    def top(metric = :inuse_space, by: :line, n: nil) # rubocop:disable Naming/MethodParameterName
+      column = column(metric)
+      raise TypeError, "n must be an Integer, or nil, not #{n.class}" unless n.nil? || n.is_a?(Integer)
+      raise ArgumentError, "n must be at least 1, not #{n}" if n && n < 1
+
+      ranking(by).rows(column, n)
+    end
+
+    # What happened between two profiles of one collector.
+    #
+    # `alloc_*` is what was allocated in between. `inuse_*` is the change of what
+    # was in use, negative where more died than was born, as in the delta
+    # profiles of Go's net/http/pprof. (`go tool pprof` shows negative values,
+    # speedscope and Pyroscope refuse them: give these `alloc_*` only.) An `:age`
+    # label is left out, since each collection changes it.
+    #
+    # @param earlier [Profile]
+    # @return [Profile]
+    # @raise [TypeError] earlier is not a Profile
+    # @raise [ArgumentError] the metrics or the periods differ, or `alloc_*` falls from
+    #   earlier to this profile: they are not of one collector, or in the wrong order
+    def -(earlier) # rubocop:disable Naming/BinaryOperatorParameterName
+      raise TypeError, "a Profile is needed, not #{earlier.class}" unless earlier.is_a?(Profile)
+
+      Profile.from_model(Combination.difference(model, earlier.model))
+    end
+
+    # Adds up profiles of different processes or runs.
+    #
+    # @param other [Profile]
+    # @return [Profile]
+    # @raise [TypeError] other is not a Profile
+    # @raise [ArgumentError] the metrics differ
+    def +(other)
+      Profile.sum([self, other])
+    end
+
+    # As `+`, for any number of profiles.
+    #
+    # @param profiles [Enumerable<Profile>] at least one
+    # @return [Profile]
+    # @raise [TypeError, ArgumentError] as `+`
+    def self.sum(profiles)
+      combination = Combination.new
+      profiles.each do |profile|
+        raise TypeError, "a Profile is needed, not #{profile.class}" unless profile.is_a?(Profile)
+
+        combination.add(profile.model)
+      end
+      from_model(combination.model)
+    end
+
+    # @return [Hash{Symbol => String}] metric to unit ("count", "bytes")
+    def sample_types
+      model[:sample_types].to_h { |type, unit| [type.to_sym, unit] }
+    end
+
+    # @return [Integer] one object in how many was sampled, nominally: the
+    #   interval that was asked for. In other programs' profiles, what their
+    #   period type says.
+    def period
+      model[:period]
+    end
+
+    # @return [Time, nil] when the profile was taken
+    def time
+      nanos = model[:time_nanos]
+      Time.at(0, nanos, :nanosecond) unless nanos.zero?
+    end
+
+    # @return [Array<String>] the file's comments, "key: value" in this library's
+    def comments
+      model[:comments]
+    end
+
+    # @return [Hash{Symbol => Integer, String}] the comments that are "key: value":
+    #   how the profile was made and what was dropped
+    def metadata
+      @metadata ||= Metadata.parse(comments).freeze
+    end
+
+    # @return [Array<Sample>] one for each stack and set of labels
+    def samples
+      @samples ||= begin
+        metrics = sample_types.keys
+        frames = model[:locations].map do |function, line, _|
+          name, _, file, = model[:functions][function]
+          Frame.new(function: name, file: file, line: line).freeze
+        end
+        model[:samples].map do |stack, values, labels|
+          Sample.new(stack: frames.values_at(*stack), values: metrics.zip(values).to_h, labels: labels || {}).freeze
+        end.freeze
+      end
+    end
+
+    # @return [Hash] what Codec.decode gives
+    # @api private
+    def model
+      @model ||= Codec.decode(@pprof_data, max_bytes: MAX_BYTES)
+    end
+
+    def inspect
+      size = @pprof_data && " #{@pprof_data.bytesize} bytes"
+      "#<#{self.class}#{size}>"
+    end
+
+    private
+
+    def initialize_from_model(model)
+      @model = model
+    end
+
+    def column(metric)
+      raise TypeError, "metric must be a Symbol, not #{metric.class}" unless metric.is_a?(Symbol)
+
+      types = model[:sample_types]
+      types.index { |type, _| type == metric.name } ||
+        raise(ArgumentError, "metric must be one of #{types.map(&:first).join(", ")}, not #{metric}")
+    end
+
+    def ranking(by)
+      unless Attribution::GROUPS.include?(by)
+        raise ArgumentError, "by must be one of #{Attribution::GROUPS.join(", ")}, not #{by.inspect}"
+      end
+
+      (@rankings ||= {})[by] ||= Ranking.new(model, metadata, by)
+    end
+  end
+end

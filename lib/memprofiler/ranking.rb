@@ -1,0 +1,97 @@
+# frozen_string_literal: true
+
+module Memprofiler
+  class Profile
+    # Sums up a profile's samples in one way of grouping, for all metrics at once.
+    class Ranking
+      NO_CLASS = "(no class)"
+      private_constant :NO_CLASS
+
+      # @param model [Hash]
+      # @param metadata [Hash{Symbol => Object}]
+      # @param group [Symbol] one of Attribution::GROUPS
+      def initialize(model, metadata, group)
+        @model = model
+        @width = model[:sample_types].size
+        @sampling = Sampling.new(model, metadata)
+        @flat = []
+        @cumulative = []
+        @squares = []
+        group == :class ? sum_classes : sum_stacks(group)
+        freeze
+      end
+
+      # @param column [Integer] the metric's place among the sample types
+      # @param count [Integer, nil]
+      # @return [Array<Row>]
+      def rows(column, count)
+        whole = @model[:samples].sum { |_, values, _| values[column].abs }
+        order = (0...@names.size).select { |row| @flat[row][column] != 0 || @cumulative[row][column] != 0 }
+        order.sort_by! { |row| [-@flat[row][column], -@cumulative[row][column], @names[row]] }
+        order = order.first(count) if count
+        order.map { |row| row_at(row, column, whole) }
+      end
+
+      private
+
+      def row_at(row, column, whole)
+        flat = @flat[row][column]
+        samples, error = @sampling.behind(column, @flat[row], @squares[row][column])
+        Row.new(name: @names[row], flat: flat, cumulative: @cumulative[row][column],
+                share: whole.zero? ? 0.0 : flat.fdiv(whole), samples: samples, error: error).freeze
+      end
+
+      def sum_stacks(group)
+        attribution = Attribution.new(@model, group)
+        @names = attribution.names
+        rows = attribution.rows
+        last_seen = []
+        @model[:samples].each_with_index do |(stack, values, _), number|
+          flat = attribution.flat(stack)
+          add_flat(flat, values)
+          add(@cumulative, flat, values)
+          last_seen[flat] = number
+          stack.each do |location|
+            row = rows[location]
+            next if row.nil? || last_seen[row] == number
+
+            last_seen[row] = number
+            add(@cumulative, row, values)
+          end
+        end
+        # A row that is on no sample's stack, or never innermost
+        @names.each_index { |row| [@flat, @cumulative, @squares].each { |sums| sums[row] ||= Array.new(@width, 0) } }
+      end
+
+      def sum_classes
+        labelled = @model[:samples].any? { |_, _, labels| labels&.key?("class") }
+        unless labelled || @model[:samples].empty?
+          raise MissingLabelError, "the profile has no class labels: collect it with flush(labels: [:class])"
+        end
+
+        ids = {}
+        @model[:samples].each do |_, values, labels|
+          name = labels && labels["class"]
+          add_flat(ids[name.is_a?(String) ? name : NO_CLASS] ||= ids.size, values)
+        end
+        @names = ids.keys
+        @cumulative = @flat
+      end
+
+      def add_flat(row, values)
+        add(@flat, row, values)
+        squares = (@squares[row] ||= Array.new(@width, 0))
+        @width.times { |column| squares[column] += @sampling.square(column, values) }
+      end
+
+      def add(sums, row, values)
+        sum = (sums[row] ||= Array.new(@width, 0))
+        column = 0
+        while column < @width # this is the innermost loop of all reports
+          sum[column] += values[column]
+          column += 1
+        end
+      end
+    end
+  end
+end

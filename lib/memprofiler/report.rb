@@ -1,0 +1,43 @@
+# frozen_string_literal: true
+
+require_relative "profile"
+require_relative "report/units"
+require_relative "report/text"
+require_relative "report/head"
+require_relative "report/table"
+
+module Memprofiler
+  # A profile as text for people.
+  class Report
+    # @param profile [Profile]
+    # @param width [Integer, nil] columns of the terminal, which lines are cut to;
+    #   nil: nothing is ever cut
+    # @param directory [String] files below it are shown relative to it
+    def initialize(profile, width: nil, directory: Dir.pwd)
+      @profile = profile
+      @text = Text.new(width, directory)
+    end
+
+    # @return [String] how the profile was made, how far its numbers can be
+    #   trusted, and what is missing from it
+    def head
+      lines(Head.new(@profile).lines)
+    end
+
+    # @param title [String] what the rows are
+    # @param metric [Symbol]
+    # @param by [Symbol]
+    # @param count [Integer, nil] how many rows; nil: all
+    # @return [String]
+    # @raise see Profile#top
+    def table(title, metric, by:, count: nil)
+      lines(Table.new(@profile, metric, by, count, @text).lines(title))
+    end
+
+    private
+
+    def lines(lines)
+      lines.map { |line| "#{@text.printable(line)}\n" }.join # comments are a file's own words, too
+    end
+  end
+end

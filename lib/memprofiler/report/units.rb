@@ -1,0 +1,47 @@
+# frozen_string_literal: true
+
+module Memprofiler
+  class Report
+    # Numbers as people read them. Units are powers of ten: 1 kB is 1000 bytes.
+    module Units
+      STEPS = ["", "k", "M", "G", "T", "P", "E"].freeze
+      private_constant :STEPS
+
+      module_function
+
+      # @param value [Integer]
+      # @param unit [String] the metric's: "bytes", "count" or another program's
+      def value(value, unit)
+        case unit
+        when "bytes" then "#{scaled(value, 1000)}B"
+        when "count" then scaled(value, 10_000).rstrip
+        else "#{scaled(value, 10_000).rstrip} #{unit}"
+        end
+      end
+
+      # "12.3 k": four digits at most, a blank and a prefix. Below `from` as it is.
+      def scaled(value, from)
+        return "#{value} " if value.abs < from
+
+        step = 0
+        scaled = value.to_f
+        while scaled.round(1).abs >= 1000 && step < STEPS.size - 1
+          scaled /= 1000
+          step += 1
+        end
+        "#{scaled.round(1)} #{STEPS[step]}"
+      end
+      private_class_method :scaled
+
+      # @param fraction [Float]
+      def percent(fraction)
+        "#{(fraction * 100).round(1)}%"
+      end
+
+      # "1 sample", "12 samples"
+      def plural(count, noun)
+        "#{value(count, "count")} #{noun}#{"s" unless count == 1}"
+      end
+    end
+  end
+end

@@ -1,0 +1,81 @@
+# frozen_string_literal: true
+
+require_relative "relay_thread"
+
+module Memprofiler
+  module Run
+    # The command as a child process that can't tell it is one: same terminal,
+    # same process group, same streams, and every signal reaches it once. When it
+    # stops this process stops, and it goes on when this one does, so that a
+    # shell's job control sees the command.
+    class Command
+      # The command could not be started; `status` is what a shell would exit with.
+      class NotStarted < StandardError
+        attr_reader :status
+
+        def initialize(message, status)
+          super(message)
+          @status = status
+        end
+      end
+
+      # @param words [Array<String>] the program and its arguments
+      # @param environment [Hash{String => String}] variables on top of ours
+      def initialize(words, environment)
+        @program, *@arguments = words
+        @environment = environment
+      end
+
+      # Runs the command to its end.
+      #
+      # @return [Process::Status]
+      # @raise [NotStarted]
+      def run
+        relay = RelayThread.new
+        @pid = spawn
+        let_go_of_streams
+        relay.start(@pid)
+        wait
+      ensure
+        relay&.stop
+      end
+
+      private
+
+      def spawn
+        # In two parts, so that no shell gets to read the words; and whatever
+        # files we were given are for the command.
+        Process.spawn(@environment, [@program, @program], *@arguments, close_others: false)
+      rescue Errno::ENOENT
+        raise NotStarted.new("#{@program}: command not found", 127) unless found?
+
+        raise NotStarted.new("#{@program}: cannot be executed", 126)
+      rescue SystemCallError => e
+        raise NotStarted.new("#{@program}: #{SystemCallError.new(e.errno).message}", 126)
+      end
+
+      # A file without the x bit, or a script whose interpreter isn't there, is
+      # something else than no file; the system says ENOENT to all.
+      def found?
+        return File.exist?(@program) if @program.include?("/")
+
+        ENV["PATH"].to_s.split(File::PATH_SEPARATOR).any? { |folder| File.file?(File.join(folder, @program)) }
+      end
+
+      # Whoever reads the command's output, or feeds it, must notice when the
+      # command itself closes its end.
+      def let_go_of_streams
+        [$stdin, $stdout].each { |stream| stream.reopen(File::NULL) }
+      end
+
+      def wait
+        loop do
+          _, status = Process.wait2(@pid, Process::WUNTRACED)
+          return status unless status.stopped?
+
+          Process.kill(:STOP, Process.pid)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,84 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+
+module Memprofiler
+  module Run
+    # The folder of one run: the profiles that its processes write, and while
+    # they run the list of what became of each.
+    class Output
+      # One process. `state`: :profiled, :skipped (it couldn't be profiled), :failed
+      # (its profile couldn't be written) or :started (it left none). `text` is the
+      # profile's path, or why there's none.
+      Entry = Struct.new(:state, :pid, :program, :text, keyword_init: true)
+      STATES = { "started" => :started, "profile" => :profiled, "skipped" => :skipped, "failed" => :failed }.freeze
+      private_constant :STATES
+
+      # @return [String] absolute path of the folder
+      attr_reader :path
+      # @return [String] absolute path of the list
+      attr_reader :manifest
+
+      # @param directory [String, nil] made if it's not there; nil: a new one in the
+      #   current folder, named by the time
+      # @raise [WriteError] naming the folder and why it can't be written
+      def initialize(directory)
+        @made = false
+        @path = File.expand_path(directory || fresh_name)
+        make
+        # Of this run only: several may write to one folder at a time.
+        time = Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
+        @manifest = File.join(@path, ".run.#{Process.pid}.#{time}")
+        File.open(@manifest, File::WRONLY | File::CREAT | File::EXCL, 0o600, &:sync)
+      rescue SystemCallError => e
+        raise WriteError, "cannot write to #{@path}: #{SystemCallError.new(e.errno).message}"
+      end
+
+      # @return [Array<Entry>] the last state of each process, in order of their starts
+      def entries
+        lines = File.binread(@manifest).force_encoding(Encoding::UTF_8).scrub.lines(chomp: true)
+        lines.each_with_object({}) do |line, found|
+          state, pid, program, text = line.split("\t", 4)
+          state = STATES[state]
+          # After an exec the same process starts, or is skipped, once more.
+          found[pid] = Entry.new(state: state, pid: pid.to_i, program: program, text: text.to_s) if state && pid
+        end.values
+      end
+
+      # Ends the list. A folder made for the run goes if nothing is in it and
+      # nothing will be: a process that still runs writes its profile all the same.
+      def close
+        awaited = entries.any? { |entry| entry.state == :started }
+        File.unlink(@manifest)
+        Dir.rmdir(@path) if @made && !awaited
+      rescue SystemCallError
+        nil # not empty: as it should be
+      end
+
+      private
+
+      def fresh_name
+        name = Time.now.strftime("memprofiler-%Y%m%d-%H%M%S")
+        (1..).each do |number|
+          candidate = number == 1 ? name : "#{name}.#{number}"
+          return candidate unless File.exist?(candidate) || File.symlink?(candidate)
+        end
+      end
+
+      def make
+        return if File.directory?(@path)
+
+        missing = [@path]
+        missing.unshift(File.dirname(missing.first)) until File.directory?(File.dirname(missing.first))
+        missing.each { |folder| make_one(folder) }
+        @made = true
+      end
+
+      def make_one(folder)
+        Dir.mkdir(folder)
+      rescue Errno::EEXIST # another run may have been quicker
+        raise Errno::ENOTDIR unless File.directory?(folder)
+      end
+    end
+  end
+end

@@ -1,0 +1,98 @@
+# frozen_string_literal: true
+
+module Memprofiler
+  module Run
+    # Passes on to the command the signals that only this process got.
+    #
+    # A signal that went to the whole process group (from the terminal, `timeout`,
+    # a service manager) has reached the command already, and a second one may
+    # mean something else to it. From the terminal they come from the kernel. For
+    # the others there is a bystander, a process in the same group that does
+    # nothing but answer when it's asked, by then having noted what it got: what
+    # it got too, from the same sender, went to all.
+    class RelayThread
+      # What a process can be sent on purpose. Faults (SEGV and its like) are
+      # each process's own; CHLD is about our child; KILL and STOP can't be had.
+      SIGNALS = %w[HUP INT QUIT TERM USR1 USR2 ALRM TSTP TTIN TTOU CONT WINCH XCPU].freeze
+      ANSWER = 0 # stands for a signal in the bystander's answers
+      PATIENCE = 1 # second for an answer: the bystander may have been killed
+      private_constant :SIGNALS, :ANSWER, :PATIENCE
+
+      # From now on no such signal ends this process.
+      def initialize
+        @reader, @writer = IO.pipe
+        Relay.watch(@writer.fileno, Signal.list.values_at(*SIGNALS).compact)
+        @bystander = fork_bystander
+        # Signals that one of the two got, and the other hasn't so far: [signal, sender]
+        @only_here = []
+        @only_there = []
+      end
+
+      # @param command [Integer] process number
+      def start(command)
+        @command = command
+        @thread = Thread.new { pass_on }
+      end
+
+      # The watched signals have their default actions again.
+      def stop
+        @thread&.kill
+        Relay.unwatch
+        Process.kill(:KILL, @bystander)
+        Process.wait(@bystander)
+      end
+
+      private
+
+      def fork_bystander
+        questions, @question = IO.pipe
+        fork do
+          @question.close
+          [$stdin, $stdout, $stderr].each { |stream| stream.reopen(File::NULL) }
+          # Up to the end of this process's parent, however that ends
+          @writer.syswrite([ANSWER, 0, Process.pid].pack(Relay::FORMAT)) while questions.read(1)
+          exit!
+        end
+      ensure
+        questions.close
+      end
+
+      def pass_on
+        loop do
+          patience = PATIENCE unless @only_here.empty?
+          if IO.select([@reader], nil, nil, patience) # rubocop:disable Lint/IncompatibleIoSelectWithFiberScheduler
+            sort_in(*@reader.read(Relay::SIZE).unpack(Relay::FORMAT))
+          else
+            deliver
+          end
+        end
+      rescue Errno::ESRCH
+        nil # the command has just ended
+      end
+
+      def sort_in(signal, sender, receiver)
+        if signal == ANSWER
+          deliver
+        elsif sender != 0 && sender != @command
+          mine, others = receiver == @bystander ? [@only_there, @only_here] : [@only_here, @only_there]
+          others.delete([signal, sender]) || mine.push([signal, sender])
+          ask if receiver != @bystander
+        end
+      end
+
+      def ask
+        @question.syswrite("?")
+      rescue Errno::EPIPE
+        deliver
+      end
+
+      # What is still here when the bystander has answered was for this process.
+      # What only the bystander got was for nobody.
+      def deliver
+        @only_here.each { |received| Process.kill(received.first, @command) }
+        @only_here.clear
+        @only_there.clear
+      end
+    end
+  end
+end

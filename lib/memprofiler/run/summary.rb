@@ -1,0 +1,111 @@
+# frozen_string_literal: true
+
+require "shellwords"
+require_relative "../report"
+
+module Memprofiler
+  module Run
+    # What is printed when a run has ended: from the profiles of all its processes.
+    class Summary
+      ROWS = 10
+      MERGED = "merged"
+      private_constant :ROWS, :MERGED
+
+      # Writes the sum of all profiles too, if there are several.
+      #
+      # @param output [Output]
+      # @raise [WriteError] the sum can't be written
+      def initialize(output)
+        @output = output
+        @entries = output.entries
+        @unreadable = []
+        @profile = nil
+        @file = nil
+        load(@entries.select { |entry| entry.state == :profiled })
+      end
+
+      # @param width [Integer, nil] columns of the terminal
+      # @return [String]
+      def text(width)
+        return "memprofiler: #{without_profile}\n#{notes}" unless @profile
+
+        report = Report.new(@profile, width: width)
+        ["\n", report.head, notes, "\n",
+         report.table("Top allocators", :alloc_space, by: :line, count: ROWS), "\n",
+         report.table("Top retainers", :inuse_space, by: :line, count: ROWS), "\n", next_steps].join
+      end
+
+      private
+
+      def load(entries)
+        loaded = entries.lazy.filter_map { |entry| read(entry) }
+        profiles = loaded.first(1)
+        return if profiles.empty?
+
+        # Those after the first are summed as they are read.
+        @profile = entries.size == 1 ? profiles.first : Profile.sum(entries.lazy.filter_map { |entry| read(entry) })
+        @file = entries.size == 1 ? entries.first.text : write_sum
+      end
+
+      def read(entry)
+        Profile.load(entry.text)
+      rescue DecodeError => e
+        @unreadable |= [e.message]
+        nil
+      end
+
+      def write_sum
+        (1..).each do |number|
+          path = File.join(@output.path, "#{MERGED}#{".#{number}" if number > 1}.pb.gz")
+          @profile.write(path)
+          return path
+        rescue WriteError
+          raise unless File.exist?(path)
+        end
+      end
+
+      def without_profile
+        return "no profile was written" unless @entries.empty?
+
+        "no Ruby process was seen (one that ignores RUBYOPT can't be), so there's no profile"
+      end
+
+      def notes
+        texts = @entries.reject { |entry| entry.state == :profiled }.group_by { |entry| reason(entry) }
+        lines = texts.map do |reason, entries|
+          who = entries.first(5).map { |entry| "#{entry.program} #{entry.pid}" }
+          who << "..." if entries.size > who.size
+          "note: #{entries.size} #{entries.size == 1 ? "process" : "processes"} #{reason} (#{who.join(", ")})\n"
+        end
+        [*lines, *@unreadable.map { |message| "note: can't be read: #{message}\n" }].join
+      end
+
+      def reason(entry)
+        case entry.state
+        when :skipped then "could not be profiled: #{entry.text}"
+        when :failed then "could not save a profile: #{entry.text}"
+        when :started
+          running?(entry.pid) ? "still running: its profile comes later" : "left no profile (exit!, exec, or killed)"
+        end
+      end
+
+      def running?(pid)
+        Process.kill(0, pid)
+      rescue Errno::ESRCH
+        false
+      rescue SystemCallError
+        true # another user's
+      end
+
+      def next_steps
+        path = @file.delete_prefix("#{Dir.pwd}/")
+        file = Shellwords.escape(path)
+        <<~TEXT
+          Open it next:
+            go tool pprof -http=: #{file}
+            memprofiler top #{file}
+        TEXT
+      end
+    end
+  end
+end
