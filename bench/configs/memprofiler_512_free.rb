@@ -1,0 +1,10 @@
+# frozen_string_literal: true
+
+# memprofiler, one object in 512, deaths by the VM's free event; to the encoded profile.
+require_relative "../support/memprofiler"
+
+module Config
+  extend MemprofilerRun
+
+  OPTIONS = { interval: 512, liveness: :free }.freeze
+end

@@ -1,0 +1,5 @@
+# frozen_string_literal: true
+
+require "mkmf"
+
+create_makefile "empty_hook"
