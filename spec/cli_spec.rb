@@ -1,0 +1,156 @@
+# frozen_string_literal: true
+
+require "json"
+require "io/console"
+require "pty"
+require_relative "support/command"
+require_relative "support/profiles"
+
+RSpec.describe Memprofiler::CLI, :command do
+  def file(name, profile)
+    File.join(@dir, name).tap { |path| profile.write(path) }
+  end
+
+  let(:heap) do
+    file("heap.pb.gz", Profiles.build(["String#dup", "Shop#page /app/shop.rb:4", { "class" => "String" }] => [30, 1200, 3, 120],
+                                      ["Shop#total /app/shop.rb:9", { "class" => "Array" }] => [10, 400, 10, 400]))
+  end
+
+  def names(result)
+    JSON.parse(result.out)["rows"].map { |row| row["name"] }
+  end
+
+  describe "usage" do
+    {
+      [] => "memprofiler: which subcommand? run or top (see: memprofiler help)",
+      ["rum"] => 'memprofiler: no subcommand or option "rum" (see: memprofiler help)',
+      ["--verbose"] => 'memprofiler: no subcommand or option "--verbose" (see: memprofiler help)',
+      %w[help rum] => 'memprofiler: no subcommand "rum" (see: memprofiler help)',
+      %w[top] => "memprofiler top: which FILE? (see: memprofiler help top)",
+      %w[top --frobnicate x] => 'memprofiler top: no option "--frobnicate" (see: memprofiler help top)',
+      %w[top --met inuse_space x] => 'memprofiler top: no option "--met" (see: memprofiler help top)',
+      %w[top x --metric] => "memprofiler top: --metric needs a value (see: memprofiler help top)",
+      %w[top --metric cpu x] => "memprofiler top: --metric must be one of alloc_objects, alloc_space, inuse_objects, " \
+                                'inuse_space, not "cpu" (see: memprofiler help top)',
+      %w[top --by=method x] => "memprofiler top: --by must be one of line, function, file, gem, class, " \
+                               'not "method" (see: memprofiler help top)',
+      %w[top -n 0 x] => 'memprofiler top: -n must be a whole number of at least 1, not "0" (see: memprofiler help top)',
+      %w[top -n] => "memprofiler top: -n needs a value (see: memprofiler help top)",
+      %w[top --json=yes x] => "memprofiler top: --json takes no value (see: memprofiler help top)",
+      %w[run] => "memprofiler run: which COMMAND? (see: memprofiler help run)",
+      %w[run --] => "memprofiler run: which COMMAND? (see: memprofiler help run)",
+      ["run", "--", ""] => "memprofiler run: which COMMAND? (see: memprofiler help run)",
+      %w[run --interval 0 -- true] =>
+        'memprofiler run: --interval must be a whole number of at least 1, not "0" (see: memprofiler help run)',
+      %w[run --interval 1e3 -- true] =>
+        'memprofiler run: --interval must be a whole number of at least 1, not "1e3" (see: memprofiler help run)',
+      %w[run --output= -- true] => "memprofiler run: --output must not be empty (see: memprofiler help run)",
+      %w[run -q -- true] => 'memprofiler run: no option "-q" (see: memprofiler help run)'
+    }.each do |arguments, message|
+      it "refuses #{["memprofiler", *arguments].join(" ").strip}" do
+        expect(main(*arguments).to_a).to eq([2, "", "#{message}\n"])
+      end
+    end
+
+    it "refuses an interval that the collector refuses" do
+      result = main("run", "--interval", "9" * 18, "--", "true")
+      expect(result.status).to eq(2)
+      expect(result.err).to match(/\Amemprofiler run: --interval must be .+ \(see: memprofiler help run\)\n\z/)
+    end
+  end
+
+  describe "help" do
+    it "is printed to stdout" do
+      [%w[--help], %w[-h], %w[help], %w[help help]].each { |words| expect(main(*words).to_a).to match([0, /usage: memprofiler run/, ""]) }
+      [%w[help run], %w[run --help], %w[run -h]].each { |words| expect(main(*words).to_a).to match([0, /--interval N/, ""]) }
+      [%w[help top], %w[top --help], %w[top -h]].each { |words| expect(main(*words).to_a).to match([0, /--metric METRIC/, ""]) }
+    end
+
+    it "has the version" do
+      expect(main("--version").to_a).to eq([0, "memprofiler #{Memprofiler::VERSION}\n", ""])
+    end
+  end
+
+  describe "top" do
+    it "prints what holds most, by line" do
+      result = main("top", heap)
+      expect(result.status).to eq(0)
+      expect(result.err).to eq("")
+      expect(result.out).to include(<<~TABLE)
+        Top retainers by line: inuse_space, 520 B in 13 objects
+           flat  flat%    cum   cum%  line
+          400 B  76.9%  400 B  76.9%  /app/shop.rb:9
+          120 B  23.1%  120 B  23.1%  /app/shop.rb:4
+      TABLE
+    end
+
+    it "takes a metric, a grouping and a number of rows" do
+      expect(names(main("top", "--json", "--metric", "alloc_objects", heap))).to eq(%w[/app/shop.rb:4 /app/shop.rb:9])
+      expect(names(main("top", heap, "--json", "--by=function"))).to eq(%w[Shop#total String#dup Shop#page])
+      expect(names(main("top", "-n1", "--json", "--by", "class", heap))).to eq(%w[Array])
+      expect(names(main("top", "-n", "1", "--json", "--by", "file", "--", heap))).to eq(%w[/app/shop.rb])
+    end
+
+    it "sums several files" do
+      other = file("other.pb.gz", Profiles.build(["Shop#page /app/shop.rb:4"] => [0, 0, 9, 1000]))
+      document = JSON.parse(main("top", "--json", heap, other).out)
+      expect(document["rows"].map { |row| row.values_at("name", "flat") }).to eq([["/app/shop.rb:4", 1120], ["/app/shop.rb:9", 400]])
+      expect(document).to include("files" => [heap, other], "total" => 1520, "unit" => "bytes", "metric" => "inuse_space", "by" => "line")
+    end
+
+    it "gives scripts numbers, not text" do
+      path = file("n.pb.gz", Profiles.build({ ["a /a.rb:1"] => [640, 25_600, 640, 25_600] },
+                                            period: 64, comments: { interval: 64, samples: 10, live_samples: 10 }))
+      row = JSON.parse(main("top", "--json", path).out)["rows"].first
+      expect(row).to include("flat" => 25_600, "cumulative" => 25_600, "share" => 1.0, "samples" => 10)
+      expect(row["error"]).to be_within(0.001).of(1.96 * Math.sqrt(63.0 / 64 / 10))
+    end
+
+    it "names a file that it can't read, and why" do
+      File.write(bad = File.join(@dir, "bad.pb.gz"), "no profile, just text")
+      File.write(empty = File.join(@dir, "empty.pb.gz"), "")
+      File.binwrite(short = File.join(@dir, "short.pb.gz"), File.binread(heap)[0..-9])
+      [bad, empty, short, missing = File.join(@dir, "missing")].each do |path|
+        result = main("top", heap, path)
+        expect([result.status, result.out]).to eq([1, ""])
+        expect(result.err).to match(/\Amemprofiler: #{Regexp.escape(path)}: .+\n\z/)
+      end
+      expect(main("top", missing).err).to end_with("missing: No such file or directory\n")
+    end
+
+    it "says that there are no classes, or that the file is of something else" do
+      path = file("plain.pb.gz", Profiles.build(["a /a.rb:1"] => [1, 40, 1, 40]))
+      expect(main("top", "--by", "class", path).to_a).to match([1, "", /\Amemprofiler: the profile has no class labels/])
+      cpu = Memprofiler::Profile.from_model(Profiles.build.model.merge(sample_types: [%w[cpu nanoseconds]], period_type: %w[cpu nanoseconds]))
+      path = file("cpu.pb.gz", cpu)
+      expect(main("top", path).to_a).to eq([1, "", "memprofiler: #{path}: no metric inuse_space, only cpu\n"])
+      expect(main("top", heap, path).err).to match(/\Amemprofiler: these files can't be summed: the profiles' metrics differ/)
+    end
+
+    it "ends quietly when its reader has seen enough" do
+      reader, writer = IO.pipe
+      reader.close
+      pid = Process.spawn(Command::CLEAN, Command::RUBY, Command::EXECUTABLE, "top", heap,
+                          out: writer, err: File.join(@dir, "err"))
+      writer.close
+      Process.wait(pid)
+      expect(File.read(File.join(@dir, "err"))).to eq("")
+    end
+
+    it "cuts names on a terminal only" do
+      long = "/app/#{"a" * 300}.rb"
+      path = file("long.pb.gz", Profiles.build(["a #{long}:77"] => [1, 40, 1, 40]))
+      expect(main("top", path).out).to include("#{long}:77\n")
+      reader, _, pid = PTY.spawn(Command::CLEAN, Command::RUBY, Command::EXECUTABLE, "top", path)
+      reader.winsize = [24, 100]
+      lines = []
+      begin
+        reader.each_line { |line| lines << line.chomp }
+      rescue Errno::EIO
+        nil # how the end of a terminal looks on Linux
+      end
+      Process.wait(pid)
+      expect(lines.find { |line| line.end_with?(":77") }.size).to be_between(60, 100)
+    end
+  end
+end

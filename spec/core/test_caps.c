@@ -1,0 +1,230 @@
+/*
+ * A recorder whose tables are full: nothing is lost from the totals, what has no place of its own
+ * is under a made-up one, and the counts tell.
+ */
+#include "audit.h"
+#include "check.h"
+#include "mem.h"
+#include "program.h"
+#include "program_check.h"
+
+static program *exact_program(uint64_t seed)
+{
+    mp_options options = {.interval = 1, .track_one_in = 1, .max_depth = 64, .seed = seed};
+    return program_new(&options);
+}
+
+/* Returns what ended up under made-up stacks, or under no thread. */
+static values check_totals(program *p)
+{
+    static cells recorded, truth;
+    values other;
+    read_recorder(p, recorded, &other);
+    read_truth(p, truth);
+    values sum = total(recorded), real = total(truth);
+    CHECK_UINT(sum.alloc_objects + other.alloc_objects, real.alloc_objects);
+    CHECK_UINT(sum.alloc_space + other.alloc_space, real.alloc_space);
+    CHECK_UINT(sum.inuse_objects + other.inuse_objects, real.inuse_objects);
+    CHECK_UINT(sum.inuse_space + other.inuse_space, real.inuse_space);
+    return other;
+}
+
+static void some_steps(program *p, int steps)
+{
+    for (int i = 1; i <= steps; i++) {
+        allocate(p);
+        resize(p, dice_roll(&p->dice, OBJECTS));
+        if (i % 50 == 0) name_all(p);
+        if (i % 400 == 0) collect(p, 20);
+        if (i % 700 == 0) {
+            function_dies(p, dice_roll(&p->dice, FUNCTIONS));
+            mp_recorder_tidy(p->recorder);
+        }
+        if (i % 1000 == 0) {
+            measure_all(p);
+            check_cumulative(p);
+        }
+    }
+}
+
+/* Some room for the beginning, then none. */
+static void test_full(uint32_t *(*cap_of)(mp_recorder *), uint32_t cap, bool overflows, bool others)
+{
+    program *p = exact_program(cap);
+    mp_recorder *r = p->recorder;
+    *cap_of(r) = cap;
+    some_steps(p, 4000);
+    values other = check_totals(p);
+    CHECK((r->counts.overflow > 0) == overflows);
+    CHECK((other.alloc_objects > 0) == others);
+    CHECK_UINT(r->counts.samples, 4000);
+    CHECK_UINT(r->counts.dropped, 0);
+    audit(r);
+    program_free(p);
+}
+
+static uint32_t *raw_stacks(mp_recorder *r)
+{
+    return &r->raw_stacks.slabs.cap;
+}
+
+static uint32_t *frames(mp_recorder *r)
+{
+    return &r->frames.slabs.cap;
+}
+
+static uint32_t *classes(mp_recorder *r)
+{
+    return &r->classes.slabs.cap;
+}
+
+static uint32_t *threads(mp_recorder *r)
+{
+    return &r->threads.slabs.cap;
+}
+
+static uint32_t *raw_sites(mp_recorder *r)
+{
+    return &r->raw_sites.slabs.cap;
+}
+
+static uint32_t *named_sites(mp_recorder *r)
+{
+    return &r->named_sites.slabs.cap;
+}
+
+static uint32_t *named_stacks(mp_recorder *r)
+{
+    return &r->named_stacks.slabs.cap;
+}
+
+static uint32_t *functions(mp_recorder *r)
+{
+    return &r->functions.functions.slabs.cap;
+}
+
+static uint32_t *locations(mp_recorder *r)
+{
+    return &r->functions.locations.slabs.cap;
+}
+
+static uint32_t *strings(mp_recorder *r)
+{
+    return &r->strings.slabs.cap;
+}
+
+static void test_full_tables(void)
+{
+    /* Found out when the sample is taken. */
+    test_full(raw_stacks, 30, true, true);
+    test_full(frames, 20, true, true);
+    test_full(classes, 5, true, false);
+    test_full(threads, 1, false, true);
+    test_full(raw_sites, 50, true, true);
+    test_full(raw_sites, 1, true, true);
+    /* Found out when it is named. */
+    test_full(named_stacks, 20, false, true);
+    test_full(named_sites, 50, false, true);
+    test_full(named_sites, 2, false, true);
+    test_full(functions, 10, false, true);
+    test_full(locations, 20, false, true);
+    test_full(strings, 12, false, true);
+}
+
+static void test_full_words(void)
+{
+    program *p = exact_program(1);
+    p->recorder->raw_stacks.words_cap = 90;
+    some_steps(p, 3000);
+    CHECK(check_totals(p).alloc_objects > 0);
+    CHECK(p->recorder->counts.overflow > 0);
+    CHECK(p->recorder->raw_stacks.words <= 90);
+    audit(p->recorder);
+    program_free(p);
+}
+
+static void test_full_bytes(void)
+{
+    program *p = exact_program(1);
+    p->recorder->strings.bytes_cap = 130;
+    some_steps(p, 3000);
+    CHECK(check_totals(p).alloc_objects > 0);
+    CHECK(p->recorder->strings.bytes <= 130);
+    audit(p->recorder);
+    program_free(p);
+}
+
+/* What does not fit is not for ever: once frames have died and were tidied up, there is room. */
+static void test_room_again(void)
+{
+    program *p = exact_program(3);
+    mp_recorder *r = p->recorder;
+    *raw_stacks(r) = 60;
+    some_steps(p, 2000);
+    uint64_t overflow = r->counts.overflow;
+    CHECK(overflow > 0);
+    name_all(p);
+    collect(p, 100);
+    for (uint32_t f = 0; f < FUNCTIONS; f++) function_dies(p, f);
+    mp_recorder_tidy(r);
+    CHECK_UINT(r->raw_stacks.slabs.in_use, 1);
+    for (int i = 0; i < 20; i++) allocate(p);
+    CHECK_UINT(r->counts.overflow, overflow);
+    check_totals(p);
+    audit(r);
+    program_free(p);
+}
+
+/* ---- live samples ---------------------------------------------------------------------------- */
+
+/* The cap is soft for as long as measuring is not legal, and hard at twice its value. */
+static void test_live_cap(uint32_t cap)
+{
+    mp_options options = {1, 1, cap, 64, cap};
+    program *p = program_new(&options);
+    mp_recorder *r = p->recorder;
+    uint32_t asked_at = 0;
+    for (uint32_t i = 1; i <= 60 * cap + 200; i++) {
+        allocate(p);
+        if (!asked_at && r->wants_thinning) asked_at = i;
+        CHECK(mp_live_count(&r->live) <= 2 * cap);
+    }
+    CHECK_UINT(asked_at, cap + 1);
+    CHECK_UINT(r->counts.samples, 60 * cap + 200);
+    check_cumulative(p);
+    name_all(p);
+    measure_all(p);
+    mp_recorder_thin(r);
+    CHECK(!r->wants_thinning);
+    check_cumulative(p);
+    audit(r);
+    static cells recorded;
+    values other;
+    read_recorder(p, recorded, &other);
+    CHECK_UINT(total(recorded).alloc_objects, 60 * cap + 200);
+    program_free(p);
+}
+
+/* No cap: no thinning, however many. */
+static void test_no_cap(void)
+{
+    program *p = exact_program(4);
+    for (uint32_t i = 0; i < OBJECTS; i++) allocate(p);
+    CHECK_UINT(mp_live_count(&p->recorder->live), OBJECTS);
+    CHECK(!p->recorder->wants_thinning && p->recorder->doublings == 0);
+    program_free(p);
+}
+
+int main(void)
+{
+    test_full_tables();
+    test_full_words();
+    test_full_bytes();
+    test_room_again();
+    test_live_cap(1);
+    test_live_cap(2);
+    test_live_cap(7);
+    test_live_cap(300);
+    test_no_cap();
+    return check_report();
+}

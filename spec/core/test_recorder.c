@@ -1,0 +1,224 @@
+/*
+ * The recorder at interval 1, where it must be exact: a simulated program in which objects grow and
+ * die, classes come late, collections are lost, and frames, classes and threads end and come back.
+ */
+#include "audit.h"
+#include "check.h"
+#include "mem.h"
+#include "program.h"
+#include "program_check.h"
+
+#include <stdlib.h>
+
+static mp_options exact(uint64_t seed)
+{
+    return (mp_options){.interval = 1, .track_one_in = 1, .max_depth = 64, .seed = seed};
+}
+
+static void check_counts(const program *p)
+{
+    const mp_counts *counts = &p->recorder->counts;
+    CHECK_UINT(counts->samples, p->allocations);
+    CHECK_UINT(counts->lost_samples, p->lost_samples);
+    CHECK_UINT(counts->reused, p->reused);
+    CHECK_UINT(counts->dropped, 0);
+    CHECK_UINT(counts->untracked, 0);
+    CHECK_UINT(counts->thinned, 0);
+    CHECK_UINT(counts->overflow, 0);
+    CHECK_UINT(mp_recorder_allocations(p->recorder), p->allocations);
+    uint32_t living = 0;
+    for (uint32_t at = 0; at < OBJECTS; at++) {
+        living += p->objects[at].alive && !p->objects[at].lost;
+    }
+    CHECK_UINT(mp_live_count(&p->recorder->live), living);
+}
+
+/* Everything the program has dies; then the recorder must have let go of all but names. */
+static void end_program(program *p)
+{
+    mp_recorder *r = p->recorder;
+    name_all(p);
+    for (uint32_t at = 0; at < OBJECTS; at++) {
+        if (p->objects[at].alive) die(p, at);
+    }
+    name_all(p);
+    for (uint32_t f = 0; f < FUNCTIONS; f++) function_dies(p, f);
+    for (uint32_t k = 0; k < CLASSES; k++) class_dies(p, k);
+    for (uint32_t t = 0; t < THREADS; t++) thread_dies(p, t);
+    check_exact(p);
+    mp_recorder_tidy(r);
+    check_exact(p);
+    audit(r);
+    CHECK_UINT(mp_live_count(&r->live), 0);
+    CHECK_UINT(r->frames.slabs.in_use, MP_FRAMES_MADE_UP - 1);
+    CHECK_UINT(r->classes.slabs.in_use, 2); /* (other classes) and (hidden) */
+    CHECK_UINT(r->threads.slabs.in_use, 0);
+    CHECK_UINT(r->raw_stacks.slabs.in_use, 1); /* (overflow) */
+    CHECK_UINT(r->raw_sites.slabs.in_use, 1);  /* the same */
+    CHECK_UINT(r->frames.dead + r->classes.dead + r->threads.dead, 0);
+    CHECK(!mp_recorder_untidy(r));
+}
+
+static void test_exact(uint64_t seed, unsigned what)
+{
+    mp_options options = exact(seed);
+    program *p = program_new(&options);
+    for (int i = 0; i < 12000; i++) {
+        step(p, what);
+        if (i % 1500 != 1499) continue;
+        if (i % 2) measure_all(p);
+        check_exact(p);
+        check_cumulative(p);
+        check_counts(p);
+        audit(p->recorder);
+    }
+    end_program(p);
+    check_cumulative(p);
+    program_free(p);
+}
+
+/* stop: the living stay in use, as they were measured last, whatever becomes of their addresses. */
+static void test_freeze(uint64_t seed)
+{
+    mp_options options = exact(seed);
+    program *p = program_new(&options);
+    for (int i = 0; i < 4000; i++) step(p, EVERYTHING & ~LOSSES);
+    collect(p, 20);
+    measure_all(p);
+    for (int i = 0; i < 50; i++) allocate_at(p, p->spare[--p->n_spare], true);
+    name_all(p);
+    mp_recorder_fold(p->recorder);
+    mp_recorder_freeze(p->recorder);
+    for (uint32_t at = 0; at < OBJECTS; at++) {
+        object *o = &p->objects[at];
+        if (!o->alive || !o->waits) continue;
+        o->waits = false;
+        count(p, o);
+    }
+    check_exact(p);
+    for (uint32_t at = 0; at < OBJECTS; at++) {
+        CHECK_UINT(mp_live_find(&p->recorder->live, object_address(p, at)), 0);
+    }
+    mp_recorder_tidy(p->recorder);
+    check_exact(p);
+    check_cumulative(p);
+    audit(p->recorder);
+    program_free(p);
+}
+
+/* Code, classes and threads that come and go for ever: memory does not grow with time. */
+static void test_bounded(void)
+{
+    mp_options options = exact(1);
+    program *p = program_new(&options);
+    size_t after_few = 0;
+    for (int round = 0; round < 300; round++) {
+        for (int i = 0; i < 150; i++) allocate(p);
+        name_all(p);
+        collect(p, 40);
+        for (uint32_t f = 0; f < FUNCTIONS; f++) function_dies(p, f);
+        for (uint32_t k = 0; k < CLASSES; k++) class_dies(p, k);
+        for (uint32_t t = 0; t < THREADS; t++) thread_dies(p, t);
+        mp_recorder_tidy(p->recorder);
+        if (round == 60) after_few = mp_recorder_memsize(p->recorder);
+    }
+    /* What lives holds the dead frames of its stack; 150 a round at 40 % a collection are few. */
+    CHECK(mp_live_count(&p->recorder->live) < 1000);
+    CHECK(mp_recorder_memsize(p->recorder) <= after_few + after_few / 4);
+    check_exact(p);
+    end_program(p);
+    program_free(p);
+}
+
+/* Of frames, classes and threads, whichever dies takes its sites along, and nothing else. */
+static void test_one_kind_ends(int kind)
+{
+    mp_options options = exact((uint64_t)kind);
+    program *p = program_new(&options);
+    mp_recorder *r = p->recorder;
+    for (int i = 0; i < 1000; i++) allocate(p);
+    name_all(p);
+    for (uint32_t at = 0; at < OBJECTS; at++) {
+        if (p->objects[at].alive) die(p, at);
+    }
+    uint32_t sites = r->raw_sites.slabs.in_use, stacks = r->raw_stacks.slabs.in_use;
+    mp_recorder_tidy(r);
+    CHECK_UINT(r->raw_sites.slabs.in_use, sites);
+    for (uint32_t f = 0; kind == 0 && f < FUNCTIONS; f++) function_dies(p, f);
+    for (uint32_t k = 0; kind == 1 && k < CLASSES; k++) class_dies(p, k);
+    for (uint32_t t = 0; kind == 2 && t < THREADS; t++) thread_dies(p, t);
+    mp_recorder_tidy(r);
+    CHECK_UINT(r->frames.dead + r->classes.dead + r->threads.dead, 0);
+    CHECK_UINT(r->raw_sites.slabs.in_use, 1);
+    CHECK_UINT(r->raw_stacks.slabs.in_use, kind == 0 ? 1 : stacks);
+    CHECK_UINT(r->classes.slabs.in_use, kind == 1 ? 2 : 2 + CLASSES);
+    CHECK_UINT(r->threads.slabs.in_use, kind == 2 ? 0 : THREADS);
+    check_exact(p);
+    audit(r);
+    for (int i = 0; i < 1000; i++) allocate(p); /* their numbers mean others now */
+    check_exact(p);
+    audit(r);
+    program_free(p);
+}
+
+/* Tidying is called for once there is something to tidy, and not again for what it had to leave. */
+static void test_untidy(void)
+{
+    mp_options options = exact(1);
+    program *p = program_new(&options);
+    CHECK(!mp_recorder_untidy(p->recorder));
+    int rounds = 0;
+    for (; rounds < 100 && !mp_recorder_untidy(p->recorder); rounds++) {
+        for (int i = 0; i < 200; i++) allocate(p);
+        name_all(p);
+        for (uint32_t f = 0; f < FUNCTIONS; f++) function_dies(p, f);
+    }
+    CHECK(mp_recorder_untidy(p->recorder));
+    CHECK(p->recorder->frames.dead > 512);
+    mp_recorder_tidy(p->recorder);
+    CHECK(p->recorder->frames.dead > 512); /* all of it is held by living samples */
+    CHECK(!mp_recorder_untidy(p->recorder));
+    end_program(p);
+    program_free(p);
+}
+
+/* Two collectors over one program disturb each other in nothing; here: one seed, the same state. */
+static void test_determinism(void)
+{
+    mp_options options = {.interval = 7, .track_one_in = 2, .max_depth = 64, .seed = 11};
+    program *p[2];
+    for (int i = 0; i < 2; i++) {
+        p[i] = program_new(&options);
+        for (int n = 0; n < 5000; n++) step(p[i], ENDINGS | TIDY);
+        name_all(p[i]);
+    }
+    static cells one, two;
+    values other;
+    read_recorder(p[0], one, &other);
+    read_recorder(p[1], two, &other);
+    check_same(one, two);
+    CHECK(total(one).inuse_objects > 0);
+    for (int i = 0; i < 2; i++) program_free(p[i]);
+}
+
+int main(void)
+{
+    static const unsigned whats[] = {0,
+                                     LATE,
+                                     ENDINGS,
+                                     ENDINGS | TIDY,
+                                     LOSSES | ENDINGS | LATE,
+                                     REUSE | LATE,
+                                     COMPACT | TIDY | ENDINGS,
+                                     EVERYTHING};
+    for (size_t i = 0; i < sizeof whats / sizeof *whats; i++) test_exact(i + 1, whats[i]);
+    for (uint64_t seed = 20; seed < 23; seed++) {
+        test_exact(seed, EVERYTHING);
+        test_freeze(seed);
+    }
+    for (int kind = 0; kind < 3; kind++) test_one_kind_ends(kind);
+    test_bounded();
+    test_untidy();
+    test_determinism();
+    return check_report();
+}

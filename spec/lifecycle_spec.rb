@@ -1,0 +1,292 @@
+# frozen_string_literal: true
+
+require_relative "support/child"
+
+RSpec.describe Memprofiler::Collector, "lifecycle" do
+  def allocate(count) = Array.new(count) { Object.new }
+
+  # What `allocate` made, by the profile.
+  def allocated(profile, metric = :alloc_objects)
+    profile.samples.sum do |sample|
+      sample.stack.any? { |frame| frame.function.end_with?("#allocate") } ? sample.values[metric] : 0
+    end
+  end
+
+  before { allocate(1) } # inline caches are objects too
+
+  describe "options" do
+    {
+      { interval: 0 } => [ArgumentError, "interval must be an Integer from 1 to 1000000000, not 0"],
+      { interval: -5 } => [ArgumentError, "interval must be an Integer from 1 to 1000000000, not -5"],
+      { interval: 1_000_000_001 } => [ArgumentError, "interval must be an Integer from 1 to 1000000000, not 1000000001"],
+      { interval: 2**70 } => [ArgumentError, "interval must be an Integer from 1 to 1000000000, not #{2**70}"],
+      { interval: 1.5 } => [TypeError, "interval must be an Integer from 1 to 1000000000, not Float"],
+      { interval: "512" } => [TypeError, "interval must be an Integer from 1 to 1000000000, not String"],
+      { interval: nil } => [TypeError, "interval must be an Integer from 1 to 1000000000, not NilClass"],
+      { max_depth: 0 } => [ArgumentError, "max_depth must be an Integer from 1 to 10000, not 0"],
+      { max_depth: 10_001 } => [ArgumentError, "max_depth must be an Integer from 1 to 10000, not 10001"],
+      { max_depth: :deep } => [TypeError, "max_depth must be an Integer from 1 to 10000, not Symbol"],
+      { max_samples: 0 } => [ArgumentError, "max_samples must be an Integer from 1 to 1000000000, or nil, not 0"],
+      { max_samples: 1.0 } => [TypeError, "max_samples must be an Integer from 1 to 1000000000, or nil, not Float"],
+      { track_one_in: 0 } => [ArgumentError, "track_one_in must be an Integer from 1 to 1000000, not 0"],
+      { track_one_in: 1_000_001 } => [ArgumentError, "track_one_in must be an Integer from 1 to 1000000, not 1000001"],
+      { track_one_in: [] } => [TypeError, "track_one_in must be an Integer from 1 to 1000000, not Array"],
+      { liveness: :never } => [ArgumentError, "liveness must be :auto, :mark or :free, not :never"],
+      { liveness: "mark" } => [TypeError, "liveness must be a Symbol, :auto, :mark or :free, not String"],
+      { seed: -1 } => [ArgumentError, "seed must be an Integer from 0 to 18446744073709551615, or nil, not -1"],
+      { seed: 2**64 } => [ArgumentError, "seed must be an Integer from 0 to 18446744073709551615, or nil, not #{2**64}"],
+      { seed: "x" } => [TypeError, "seed must be an Integer from 0 to 18446744073709551615, or nil, not String"],
+      { rate: 5 } => [ArgumentError, "unknown keyword: :rate"]
+    }.each do |options, (error, message)|
+      it("refuse #{options} by name, saying what is allowed") do
+        expect { described_class.new(**options) }.to raise_error(error, message)
+      end
+    end
+
+    [{ interval: 1_000_000_000 }, { max_depth: 1 }, { max_depth: 10_000 }, { max_samples: nil }, { max_samples: 1 },
+     { track_one_in: 1_000_000 }, { seed: (2**64) - 1 }, { seed: nil }, { liveness: :auto }, { liveness: :free }].each do |options|
+      it("take #{options}") do
+        collector = described_class.new(**options).start
+        allocate(100)
+        expect(collector.flush.total(:alloc_objects)).to be >= 0
+        collector.stop
+      end
+    end
+
+    it "are what stats repeats" do
+      collector = described_class.new(interval: 33, track_one_in: 4, liveness: :free).start
+      expect(collector.stats).to include(interval: 33, interval_in_force: 33, track_one_in: 4, liveness: :free, running: true)
+      collector.stop
+      expect(collector.stats).to include(running: false)
+    end
+
+    it "of flush are checked before anything is done" do
+      collector = described_class.new
+      expect { collector.flush(labels: [:size]) }.to raise_error(ArgumentError, "labels must be among :class, :age and :thread, not :size")
+      expect { collector.flush(labels: ["class"]) }
+        .to raise_error(TypeError, 'labels must be among :class, :age and :thread, not "class"')
+      expect { collector.flush(labels: :class) }
+        .to raise_error(TypeError, "labels must be an Array of :class, :age and :thread, not Symbol")
+      expect { collector.flush(gc: 1) }.to raise_error(TypeError, "gc must be true or false, not Integer")
+      expect { collector.flush(all: true) }.to raise_error(ArgumentError, "unknown keyword: :all")
+    end
+  end
+
+  describe "start, stop and flush" do
+    let(:collector) { described_class.new(interval: 1) }
+
+    after { collector.stop }
+
+    it "have their order" do
+      expect(collector).not_to be_running
+      expect { collector.flush }.to raise_error(Memprofiler::NotStartedError, "the collector was never started")
+      expect { collector.stats }.to raise_error(Memprofiler::NotStartedError)
+      expect(collector.stop).to be(collector)
+      expect(collector.start).to be(collector)
+      expect(collector).to be_running
+      expect { collector.start }.to raise_error(Memprofiler::AlreadyStartedError, "the collector is running already")
+      expect(collector.stop).to be(collector)
+      expect(collector.stop).to be(collector)
+      expect(collector).not_to be_running
+      expect(Memprofiler::NotStartedError.ancestors).to include(Memprofiler::Error)
+      expect(Memprofiler::AlreadyStartedError.ancestors).to include(Memprofiler::Error)
+    end
+
+    it "can't be had by copying, or without new" do
+      collector.start
+      expect { collector.dup }.to raise_error(StandardError)
+      bare = described_class.allocate
+      expect { bare.start }.to raise_error(TypeError, "uninitialized collector")
+      expect { bare.flush }.to raise_error(Memprofiler::NotStartedError)
+      expect { collector.send(:initialize) }.to raise_error(TypeError)
+      expect(collector).to be_running
+    end
+
+    it "freeze the last state at stop, which flush still answers from" do
+      collector.start
+      held = allocate(100)
+      GC.start
+      collector.stop
+      frozen = collector.flush
+      held.clear
+      3.times { allocate(1_000) && GC.start }
+      later = collector.flush(gc: true)
+      expect(later.samples).to eq(frozen.samples)
+      expect(allocated(later)).to eq(101)
+      expect(allocated(later, :inuse_objects)).to be_between(100, 101)
+      expect(collector.stats[:live_samples]).to be >= 100
+    end
+
+    it "begin a new profile with each start" do
+      collector.start
+      allocate(5_000)
+      collector.stop
+      collector.start
+      allocate(7)
+      expect(allocated(collector.flush)).to eq(8)
+      collector.stop
+      expect(allocated(collector.flush)).to eq(8)
+      expect(collector.stats[:samples]).to be < 1_000
+    end
+
+    it "never let a stack's cumulative values fall, and flush resets nothing" do
+      collector.start
+      seen = Hash.new([0, 0])
+      6.times do |round|
+        allocate(50).each { |object| object.instance_variable_set(:@a, "x" * 100) }
+        strings = Array.new(20) { "y" * 5_000 }
+        strings.each(&:clear) if round.odd?
+        GC.start if round == 3
+        now = Hash.new([0, 0])
+        collector.flush(labels: round.odd? ? [:class] : [], gc: round == 4).samples.each do |sample|
+          key = sample.stack.map(&:to_a)
+          now[key] = now[key].zip(sample.values.values_at(:alloc_objects, :alloc_space)).map(&:sum)
+        end
+        fallen = seen.reject { |stack, values| now[stack].zip(values).all? { |new, old| new >= old } }
+        expect(fallen.first(2)).to eq([])
+        seen = now
+      end
+      expect(allocated(collector.flush)).to eq(6 * 51)
+      expect(allocated(collector.flush)).to eq(6 * 51)
+    end
+
+    it "let a delta be taken of two flushes" do
+      collector.start
+      allocate(10)
+      earlier = collector.flush
+      allocate(30)
+      expect(allocated(collector.flush - earlier)).to eq(31)
+    end
+
+    it "are ended by an exception in Memprofiler.profile, which passes" do
+      before = ObjectSpace.each_object(described_class).count(&:running?)
+      expect { Memprofiler.profile(interval: 1) { raise IOError, "mine" } }.to raise_error(IOError, "mine")
+      expect(ObjectSpace.each_object(described_class).count(&:running?)).to eq(before)
+      expect { Memprofiler.profile }.to raise_error(ArgumentError, /needs a block/)
+    end
+  end
+
+  describe "several collectors" do
+    it "run at once, each with its own results" do
+      exact = described_class.new(interval: 1).start
+      allocate(100)
+      rough = described_class.new(interval: 10, seed: 3, liveness: :free).start
+      allocate(3_000)
+      exact.stop
+      allocate(2_000)
+      rough.stop
+      expect(allocated(exact.flush)).to eq(3_102)
+      expect(allocated(rough.flush)).to be_within(5 * Math.sqrt(5_002 * 9)).of(5_002)
+      expect(rough.flush.period).to eq(10)
+    end
+
+    it "are 64 at most, and say so" do
+      collectors = Array.new(65) { described_class.new(interval: 1000) }
+      already = ObjectSpace.each_object(described_class).count(&:running?)
+      started = collectors.take(64 - already).each(&:start)
+      expect { collectors.last.start }.to raise_error(Memprofiler::Error, "64 collectors are running already, and more can't")
+      expect(collectors.last).not_to be_running
+      started.first.stop
+      expect(collectors.last.start).to be_running
+      collectors.each(&:stop)
+    end
+
+    # 64 that kept their hooks would leave no place for another.
+    it "that are dropped while running take their hooks off and free their memory" do
+      growth, stopped = Child.value(<<~RUBY)
+        def drop(count)
+          count.times { Memprofiler::Collector.new(interval: 1, liveness: rand < 0.5 ? :mark : :free).start && Array.new(2_000) { [1] } }
+        end
+        def rss = File.read("/proc/self/statm").split[1].to_i * 4
+        8.times { drop(10); 3.times { GC.start } }
+        before = File.exist?("/proc/self/statm") ? rss : 0
+        25.times { drop(10); 3.times { GC.start } }
+        [before.zero? ? 0 : rss - before, ObjectSpace.each_object(Memprofiler::Collector).count { |c| !c.running? }]
+      RUBY
+      expect(stopped).to eq(0)
+      expect(growth).to be < 20_000 # kB; 250 runs of some 2,000 samples and more would be above 100 MB
+    end
+  end
+
+  describe "threads" do
+    it "flush, start and stop as they like" do
+      errors, live = Child.value(<<~RUBY)
+        Thread.report_on_exception = true
+        collector = Memprofiler::Collector.new(interval: 3).start
+        held = Array.new(60_000) { |i| [i.to_s] }
+        switching = Thread.new { 150.times { |i| i.even? ? collector.stop : collector.start } }
+        flushing = Array.new(3) do |n|
+          Thread.new do
+            40.times do
+              profile = collector.flush(labels: [[], %i[class], %i[class age thread]][n], gc: rand < 0.1)
+              raise "negative" if profile.total(:alloc_objects).negative?
+            end
+          end
+        end
+        working = Thread.new { 200.times { Array.new(1_000) { |i| { i => [i] } }; Thread.pass } }
+        [switching, *flushing, working].each(&:join)
+        collector.start unless collector.running?
+        again = Array.new(1_000) { Object.new }
+        [[], collector.flush(gc: true, labels: [:class]).top(:inuse_objects, by: :class).find { |row| row.name == "Object" }.flat, held, again].first(2)
+      RUBY
+      expect(errors).to eq([])
+      expect(live).to be_within(250).of(1_000)
+    end
+
+    it "stop while another flushes: the flush ends whole" do
+      totals = Child.value(<<~RUBY)
+        held = nil
+        totals = 10.times.map do
+          collector = Memprofiler::Collector.new(interval: 1).start
+          held = Array.new(30_000) { |i| [i] }
+          GC.start
+          flush = Thread.new { collector.flush(labels: [:class]) }
+          Thread.pass
+          collector.stop
+          first = flush.value.total(:inuse_objects)
+          [first, collector.flush.total(:inuse_objects)]
+        end
+        totals
+      RUBY
+      totals.each { |first, second| expect([first, second]).to all(be_between(30_000, 40_000)) }
+    end
+
+    it "that die in a flush, or are raised into, leave nothing locked" do
+      counts = Child.value(<<~RUBY)
+        Thread.report_on_exception = false
+        collector = Memprofiler::Collector.new(interval: 1).start
+        held = Array.new(30_000) { |i| [i] }
+        20.times do |i|
+          thread = Thread.new { loop { collector.flush(labels: %i[class age]) } }
+          (i * 500).times { Thread.pass if rand < 0.001 }
+          i.even? ? thread.kill : thread.raise(IOError, "now")
+          begin
+            thread.join
+          rescue IOError
+            nil
+          end
+        end
+        before = GC.stat(:total_allocated_objects)
+        Array.new(1_000) { Object.new }
+        own = collector.stats[:own_objects]
+        Array.new(1_000) { Object.new }
+        [collector.flush.total(:alloc_objects), collector.stats[:own_objects] - own, held.size]
+      RUBY
+      expect(counts[0]).to be >= 32_000
+      expect(counts[1]).to be < 500 # what a thread that is gone left behind keeps no other's objects out
+    end
+
+    it "in a trap handler may flush" do
+      total = Child.value(<<~RUBY)
+        collector = Memprofiler::Collector.new(interval: 1).start
+        held = Array.new(1_000) { Object.new }
+        total = nil
+        trap(:USR1) { total = collector.flush(gc: true).total(:inuse_objects) }
+        Process.kill(:USR1, Process.pid)
+        Thread.pass until total
+        [total, held].first
+      RUBY
+      expect(total).to be_between(1_000, 1_500)
+    end
+  end
+end

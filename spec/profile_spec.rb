@@ -1,0 +1,245 @@
+# frozen_string_literal: true
+
+require "tmpdir"
+require "pathname"
+require "zlib"
+require_relative "support/profiles"
+
+RSpec.describe Memprofiler::Profile do
+  def rows(...) = Profiles.rows(...)
+
+  let(:profile) { Profiles.build({ ["a /a.rb:1"] => [3, 120, 1, 40] }, comments: { pid: 7 }, time: 1_700_000_000_000_000_000) }
+
+  around { |example| Dir.mktmpdir { |dir| (@dir = dir) && example.run } }
+
+  def path(name = "heap.pb.gz") = File.join(@dir, name)
+
+  describe "what it tells" do
+    it "totals, metrics, period and time" do
+      expect(profile.total(:alloc_space)).to eq(120)
+      expect(profile.total(:inuse_objects)).to eq(1)
+      expect(profile.sample_types)
+        .to eq(alloc_objects: "count", alloc_space: "bytes", inuse_objects: "count", inuse_space: "bytes")
+      expect(profile.period).to eq(1)
+      expect(profile.time).to eq(Time.at(1_700_000_000))
+      expect(Profiles.build.time).to be_nil
+    end
+
+    it "comments as metadata" do
+      profile = Profiles.build({}, comments: { interval: 512, ruby: "3.1.2 x86_64-linux: own build" })
+      profile = described_class.from_model(profile.model.merge(comments: [*profile.comments, "made by hand"]))
+      expect(profile.metadata).to eq(interval: 512, ruby: "3.1.2 x86_64-linux: own build")
+      expect(profile.comments.last).to eq("made by hand")
+    end
+
+    it "samples with their stacks" do
+      profile = Profiles.build(["String#dup", "a /a.rb:5", { "class" => "String", "age" => [3, "collections"] }] => [3, 120, 1, 40])
+      sample = profile.samples.first
+      expect(sample.stack.map(&:to_a)).to eq([["String#dup", "", 0], ["a", "/a.rb", 5]])
+      expect(sample.values).to eq(alloc_objects: 3, alloc_space: 120, inuse_objects: 1, inuse_space: 40)
+      expect(sample.labels).to eq("class" => "String", "age" => [3, "collections"])
+    end
+
+    it "little of its bytes when inspected" do
+      profile.pprof_data
+      expect(profile.inspect).to match(/\A#<Memprofiler::Profile \d+ bytes>\z/)
+    end
+  end
+
+  describe "files" do
+    it "reads what it has written" do
+      profile.write(path)
+      loaded = described_class.load(Pathname(path))
+      expect(rows(loaded)).to eq([["/a.rb:1", 3, 3]])
+      expect(loaded.metadata).to eq(pid: 7)
+      expect(loaded.pprof_data).to eq(File.binread(path))
+    end
+
+    it "writes gzipped bytes and gives itself back" do
+      expect(profile.write(path)).to be(profile)
+      expect(Zlib.gunzip(File.binread(path))).to include("/a.rb")
+    end
+
+    it "reads a profile that isn't gzipped" do
+      File.binwrite(path, Zlib.gunzip(profile.pprof_data))
+      expect(described_class.load(path).total(:alloc_space)).to eq(120)
+    end
+
+    it "lets only their owner read them, whatever the umask" do
+      [0o000, 0o777].each_with_index do |mask, i|
+        before = File.umask(mask)
+        profile.write(path("heap#{i}"))
+        expect(File.stat(path("heap#{i}")).mode & 0o777).to eq(0o600)
+      ensure
+        File.umask(before)
+      end
+    end
+
+    it "never replaces what is there, and leaves nothing else behind" do
+      File.write(path, "mine")
+      File.symlink("/nowhere", path("link"))
+      [path, path("link")].each do |taken|
+        expect { profile.write(taken) }.to raise_error(Memprofiler::WriteError, "#{taken}: File exists")
+      end
+      expect(File.read(path)).to eq("mine")
+      expect(Dir.children(@dir)).to contain_exactly("heap.pb.gz", "link")
+    end
+
+    it "has one winner of many that write to one name" do
+      results = Array.new(8) do
+        Thread.new do
+          profile.write(path)
+        rescue Memprofiler::WriteError
+          nil
+        end
+      end.map(&:value)
+      expect(results.compact.size).to eq(1)
+      expect(Dir.children(@dir)).to eq(["heap.pb.gz"])
+    end
+
+    it "writes where there are no links, and replaces nothing there either" do
+      allow(File).to receive(:link).and_raise(Errno::EPERM)
+      profile.write(path)
+      expect(described_class.load(path).total(:alloc_space)).to eq(120)
+      expect { profile.write(path) }.to raise_error(Memprofiler::WriteError, /File exists/)
+      expect(Dir.children(@dir)).to eq(["heap.pb.gz"])
+    end
+
+    it "names the path and why when it can't write" do
+      expect { profile.write(path("none/heap")) }
+        .to raise_error(Memprofiler::WriteError, "#{path("none/heap")}: No such file or directory")
+    end
+
+    it "leaves nothing behind when it can't be finished" do
+      allow(File).to receive(:link).and_raise(Errno::ENOSPC)
+      expect { profile.write(path) }.to raise_error(Memprofiler::WriteError, /No space left/)
+      expect(Dir.children(@dir)).to be_empty
+    end
+
+    it "takes only paths" do
+      expect { profile.write(nil) }.to raise_error(TypeError, "path must be a String or a Pathname, not NilClass")
+      expect { profile.write("") }.to raise_error(ArgumentError, /must not be empty/)
+      expect { described_class.load("a\0b") }.to raise_error(ArgumentError, /NUL/)
+    end
+  end
+
+  describe "bad files" do
+    def refuse(bytes, why)
+      File.binwrite(path, bytes)
+      expect { described_class.load(path) }.to raise_error(Memprofiler::DecodeError, why)
+    end
+
+    it "says that one isn't there, or a folder" do
+      expect { described_class.load(path) }.to raise_error(Memprofiler::DecodeError, "#{path}: No such file or directory")
+      expect { described_class.load(@dir) }.to raise_error(Memprofiler::DecodeError, "#{@dir}: Is a directory")
+    end
+
+    it("says that one is empty") { refuse("", /\A#{Regexp.escape(path)}: .*empty/) }
+    it("says that one is no profile") { refuse("hello, world\n" * 9, /\A#{Regexp.escape(path)}: .*not .*profile/) }
+    it("says that one is cut short") { refuse(profile.pprof_data[0...-12], /\A#{Regexp.escape(path)}: .*cut short/) }
+
+    it "notices bad bytes when they are first needed" do
+      bad = described_class.new("junk")
+      expect(bad.pprof_data).to eq("junk")
+      expect { bad.total(:alloc_space) }.to raise_error(Memprofiler::DecodeError)
+    end
+
+    it("takes only bytes") { expect { described_class.new(nil) }.to raise_error(TypeError, "pprof_data must be a String, not NilClass") }
+  end
+
+  describe "+" do
+    it "adds values up, whatever the numbers of functions and locations" do
+      one = Profiles.build(["a /a.rb:1", "m /m.rb:9"] => [1, 40, 1, 40], ["b /b.rb:2"] => [2, 80, 0, 0])
+      other = Profiles.build(["c /c.rb:3"] => [4, 160, 4, 160], ["a /a.rb:1", "m /m.rb:9"] => [8, 320, 0, 0])
+      expect(rows(one + other)).to eq([["/a.rb:1", 9, 9], ["/c.rb:3", 4, 4], ["/b.rb:2", 2, 2], ["/m.rb:9", 0, 9]])
+      expect((one + other).samples.size).to eq(3)
+    end
+
+    it "keeps what labels tell apart" do
+      one = Profiles.build(["a /a.rb:1", { "class" => "String" }] => [1, 40, 0, 0])
+      other = Profiles.build(["a /a.rb:1", { "class" => "Hash" }] => [2, 80, 0, 0])
+      expect(rows(one + other, by: :class)).to eq([["Hash", 2, 2], ["String", 1, 1]])
+    end
+
+    it "adds counts of the metadata up and keeps the rest" do
+      one = Profiles.build({}, comments: { ruby: "3.1.2", pid: 1, interval: 64, samples: 10, dropped_samples: 1 })
+      other = Profiles.build({}, comments: { ruby: "3.1.2", pid: 2, interval: 64, samples: 30 })
+      third = Profiles.build({}, comments: { ruby: "3.1.2", pid: 3, interval: 512, samples: 2 })
+      expect((one + other).metadata)
+        .to eq(ruby: "3.1.2", pid: "1, 2", interval: 64, samples: 40, dropped_samples: 1, processes: 2)
+      expect((one + other + third).metadata).to include(pid: "1, 2, 3", interval: 512, intervals: "64, 512", processes: 3)
+    end
+
+    it "sums any number, one by one" do
+      sum = described_class.sum((1..5).lazy.map { |i| Profiles.build(["a /a.rb:1"] => [i, i * 40, 0, 0]) })
+      expect(sum.total(:alloc_objects)).to eq(15)
+      expect(sum.pprof_data).to be_frozen
+    end
+
+    it "refuses other things and other metrics" do
+      cpu = described_class.from_model(profile.model.merge(sample_types: [%w[cpu nanoseconds]], samples: []))
+      expect { profile + cpu }.to raise_error(ArgumentError, /metrics differ: alloc_objects.* and cpu/)
+      expect { profile + 1 }.to raise_error(TypeError, "a Profile is needed, not Integer")
+      expect { described_class.sum([]) }.to raise_error(ArgumentError, "at least one profile is needed")
+    end
+  end
+
+  describe "-" do
+    let(:earlier) { Profiles.build({ ["a /a.rb:1"] => [3, 120, 3, 120], ["b /b.rb:2"] => [5, 200, 5, 200] }, time: 1_000_000_000) }
+    let(:later) { Profiles.build({ ["b /b.rb:2"] => [5, 200, 1, 40], ["a /a.rb:1"] => [10, 400, 4, 160] }, time: 3_500_000_000) }
+
+    it "gives what was allocated in between" do
+      expect(rows(later - earlier)).to eq([["/a.rb:1", 7, 7]])
+      expect((later - earlier).total(:alloc_space)).to eq(280)
+    end
+
+    it "gives the change of what is in use, with its sign" do
+      expect(rows(later - earlier, :inuse_space)).to eq([["/a.rb:1", 40, 40], ["/b.rb:2", -160, -160]])
+      expect((later - earlier).top(:inuse_space).map(&:share)).to eq([0.2, -0.8])
+    end
+
+    it "keeps signs in its file" do
+      (later - earlier).write(path)
+      expect(rows(described_class.load(path), :inuse_space)).to eq([["/a.rb:1", 40, 40], ["/b.rb:2", -160, -160]])
+    end
+
+    it "leaves out what didn't change, and says how long it was" do
+      expect((later - later).samples).to be_empty
+      expect((later - earlier).model[:duration_nanos]).to eq(2_500_000_000)
+      expect((later - earlier).metadata).to include(difference: "of two profiles, 2.500 s apart")
+    end
+
+    it "subtracts counts of the metadata" do
+      earlier = Profiles.build({}, comments: { interval: 64, samples: 10, live_samples: 5, collections: 2, dropped_samples: 1 })
+      later = Profiles.build({}, comments: { interval: 64, samples: 25, live_samples: 4, collections: 9, dropped_samples: 1 })
+      expect((later - earlier).metadata).to include(interval: 64, samples: 15, collections: 7)
+      expect((later - earlier).metadata.keys & %i[live_samples dropped_samples]).to be_empty
+    end
+
+    it "follows a sample whose class became known late" do
+      earlier = Profiles.build(["a /a.rb:1"] => [4, 160, 0, 0], ["a /a.rb:1", { "class" => "Hash" }] => [1, 40, 0, 0])
+      later = Profiles.build(["a /a.rb:1", { "class" => "Hash" }] => [6, 240, 0, 0])
+      expect(rows(later - earlier, by: :class)).to eq([["Hash", 1, 1]])
+    end
+
+    it "leaves ages out, which each collection changes" do
+      earlier = Profiles.build(["a /a.rb:1", { "age" => [1, "collections"] }] => [4, 160, 4, 160])
+      later = Profiles.build(["a /a.rb:1", { "age" => [2, "collections"] }] => [5, 200, 4, 160])
+      delta = later - earlier
+      expect(delta.samples.map { |sample| [sample.values.values, sample.labels] }).to eq([[[1, 40, 0, 0], {}]])
+    end
+
+    it "refuses the wrong order, other runs, other periods and other things" do
+      expect { earlier - later }.to raise_error(ArgumentError, /not an earlier and a later profile of one collector/)
+      expect { later - Profiles.build({}, period: 9) }.to raise_error(ArgumentError, "the profiles' periods differ: 1 objects/count and 9 objects/count")
+      expect { later - nil }.to raise_error(TypeError, "a Profile is needed, not NilClass")
+    end
+  end
+
+  it "doesn't mind that a program replaces File, as fakes of file systems do" do
+    written = path
+    stub_const("File", Class.new)
+    profile.write(written)
+    expect(Dir.children(@dir)).to eq(["heap.pb.gz"])
+  end
+end

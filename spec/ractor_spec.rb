@@ -1,0 +1,140 @@
+# frozen_string_literal: true
+
+require_relative "support/child"
+
+# Each program runs in a process of its own: with some Rubies a Ractor and hooks together crash it.
+RSpec.describe Memprofiler::Collector, "and Ractors" do
+  # Of Ractor's two ways to wait, the one this Ruby has.
+  WAIT = <<~RUBY
+    def wait_for(ractor) = ractor.respond_to?(:value) ? ractor.value : ractor.take
+  RUBY
+  CRASH = Memprofiler::VMFaults::RACTORS_CRASH
+
+  def in_program(body, **options)
+    Child.ruby(WAIT + body, **options)
+  end
+
+  it "can only be made in the main one" do
+    answer = in_program(<<~RUBY).value
+      wait_for(Ractor.new do
+        [-> { Memprofiler::Collector.new }, -> { Memprofiler.profile { 1 } }].map do |attempt|
+          attempt.call
+          "made"
+        rescue => error
+          [error.class.name, error.class.ancestors.include?(Memprofiler::Error), error.message]
+        end
+      end)
+    RUBY
+    expect(answer).to eq([["Memprofiler::RactorError", true, "a collector can only be used in the main Ractor"]] * 2)
+  end
+
+  describe "on a Ruby that crashes when one starts under hooks", if: CRASH do
+    it "end before the first one, with a warning, and the profile says why" do
+      result = in_program(<<~RUBY)
+        collectors = Array.new(2) { |i| Memprofiler::Collector.new(interval: 1, liveness: %i[mark free][i]).start }
+        stopped = Memprofiler::Collector.new(interval: 1).start.stop
+        held = Array.new(100) { Object.new }
+        GC.start
+        sum = wait_for(Ractor.new { 50_000.times.sum { |i| [i].first } })
+        5.times { Array.new(10_000) { [1] } && GC.start }
+        profile = collectors[0].flush
+        [sum, collectors.map(&:running?), profile.metadata[:stopped], profile.total(:inuse_objects),
+         stopped.flush.metadata[:stopped], held].first(5)
+      RUBY
+      sum, running, why, alive, other = result.value
+      expect(sum).to eq(50_000 * 49_999 / 2)
+      expect(running).to eq([false, false])
+      expect(why).to match(/Ractor/)
+      expect(alive).to be >= 100
+      expect(other).to be_nil
+      expect(result.err.scan(/^memprofiler: profiling ends here: .*Ractor/).size).to eq(1)
+    end
+
+    it "can't be started after one" do
+      errors = in_program(<<~RUBY).value
+        attempt = lambda do
+          Memprofiler::Collector.new.start
+          nil
+        rescue Memprofiler::Error => error
+          error.message
+        end
+        collector = Memprofiler::Collector.new.start.stop
+        wait_for(Ractor.new { 1 })
+        first = attempt.call
+        again = begin
+          collector.start
+        rescue Memprofiler::Error => error
+          error.message
+        end
+        [first, again, collector.flush.total(:alloc_objects) >= 0]
+      RUBY
+      expect(errors[0, 2]).to all(match(/crashes when a Ractor starts/))
+      expect(errors[2]).to be(true)
+    end
+
+    it "can't be started after one that began before the first collector" do
+      message = in_program(<<~RUBY).value
+        ractor = Ractor.new { Ractor.receive }
+        begin
+          Memprofiler::Collector.new.start
+        rescue Memprofiler::Error => error
+          error.message
+        end
+      RUBY
+      expect(message).to match(/crashes when a Ractor starts/)
+    end
+
+    it "say nothing where none runs" do
+      result = in_program(<<~RUBY)
+        Memprofiler::Collector.new.start.stop
+        wait_for(Ractor.new { 1 })
+      RUBY
+      expect(result.err).not_to include("memprofiler")
+    end
+  end
+
+  describe "on a Ruby that survives them", unless: CRASH do
+    it "go on in the main one, and count its objects" do
+      counted, said = in_program(<<~RUBY).value
+        collector = Memprofiler::Collector.new(interval: 1).start
+        def allocate(count) = Array.new(count) { Object.new }
+        allocate(1)
+        ractors = Array.new(3) { |i| Ractor.new(i) { |n| 20_000.times { [n] } && n } }
+        allocate(1_000)
+        ractors.each { |ractor| wait_for(ractor) }
+        allocate(1_000)
+        profile = collector.flush(gc: true)
+        mine = profile.samples.sum { |s| s.stack.any? { |f| f.function.end_with?("#allocate") } ? s.values[:alloc_objects] : 0 }
+        [mine, profile.metadata]
+      RUBY
+      expect(counted).to be_between(2_004, 2_010)
+      expect(said[:ractors]).to match(/not seen/) if RUBY_VERSION < "4"
+    end
+
+    # Up to 3.4 the VM forgets all hooks when a Ractor is collected (bug 19112).
+    it "notice that the VM lost the hooks, arm them again and say so", if: RUBY_VERSION < "4" do
+      rearmed, seen, alive, said = in_program(<<~RUBY).value
+        collectors = %i[mark free].map { |liveness| Memprofiler::Collector.new(interval: 1, liveness: liveness).start }
+        def allocate(count) = Array.new(count) { Object.new }
+        wait_for(Ractor.new { 1 })
+        20.times do
+          GC.start
+          allocate(1_000) && Thread.pass
+        end
+        before = collectors.map { |c| c.stats[:allocations] }
+        held = allocate(1_000)
+        GC.start
+        seen = collectors.zip(before).map { |c, count| c.stats[:allocations] - count }
+        profiles = collectors.map(&:flush)
+        alive = profiles.map do |profile|
+          profile.samples.sum { |s| s.stack.any? { |f| f.function.end_with?("#allocate") } ? s.values[:inuse_objects] : 0 }
+        end
+        [collectors.map { |c| c.stats[:hooks_rearmed] }, seen, alive, profiles.map { |p| p.metadata[:hooks_rearmed] }, held].first(4)
+      RUBY
+      expect(rearmed.sum).to be >= 1 # arming one brings the VM's events back for all
+      expect(said.sum(&:to_i)).to eq(rearmed.sum)
+      expect(seen).to all(be >= 1_000)
+      expect(alive).to all(be_between(1_001, 2_010))
+    end
+  end
+end

@@ -1,0 +1,146 @@
+# frozen_string_literal: true
+
+require "io/console"
+require "pty"
+require_relative "support/command"
+
+RSpec.describe "memprofiler run, signals", :command do
+  # Tells of each signal, and ends when its stdin does or has a line. (A handler
+  # may not wait for the lock of a `puts` that it interrupts.)
+  let(:counting) { <<~RUBY }
+    %w[INT TERM HUP USR1 USR2].each { |name| trap(name) { $stdout.syswrite("\#{name}\\n") } }
+    $stdout.syswrite("ready\\n")
+    gets
+    exit 4
+  RUBY
+
+  # Starts the wrapper in a process group of its own and waits for a first line.
+  def start(program, *options)
+    @stdin, child_stdin = IO.pipe.reverse
+    @stdout, child_stdout = IO.pipe
+    @pid = Process.spawn(Command::CLEAN, Command::RUBY, Command::EXECUTABLE, "run", "--output", "#{@dir}/out", *options,
+                         "--", Command::RUBY, "-e", program, in: child_stdin, out: child_stdout, err: "#{@dir}/err", pgroup: true)
+    [child_stdin, child_stdout].each(&:close)
+    expect(@stdout.gets).to eq("ready\n")
+  end
+
+  def wait(flags = 0)
+    Process.wait2(@pid, flags).last
+  end
+
+  after { [@stdin, @stdout].each { |io| io&.close } }
+
+  %w[INT TERM HUP].each do |name|
+    it "ends by #{name} as the command does, with its profile written" do
+      start("begin; puts 'ready'; $stdout.flush; sleep; ensure; puts 'cleaned up'; end")
+      Process.kill(name, @pid)
+      expect(@stdout.read).to eq("cleaned up\n")
+      expect(wait).to be_signaled.and have_attributes(termsig: Signal.list[name])
+      expect(profiles.size).to eq(1)
+      expect(File.read("#{@dir}/err")).to include("Top allocators")
+    end
+  end
+
+  it "passes on what is sent to it, each once" do
+    start(counting)
+    %w[USR1 INT TERM USR1 HUP].each do |name|
+      Process.kill(name, @pid)
+      expect(@stdout.gets).to eq("#{name}\n")
+    end
+    @stdin.close
+    expect(@stdout.read).to eq("")
+    expect(wait.exitstatus).to eq(4)
+  end
+
+  it "doesn't double what was sent to the whole group" do
+    start(counting)
+    Process.kill(:TERM, -@pid)
+    expect(@stdout.gets).to eq("TERM\n")
+    Process.kill(:USR1, @pid) # passed on after what came before it
+    expect(@stdout.gets).to eq("USR1\n")
+    @stdin.close
+    expect(@stdout.read).to eq("")
+    expect(wait.exitstatus).to eq(4)
+  end
+
+  it "leaves ignored signals ignored" do
+    before = trap("HUP", "IGNORE")
+    start("puts 'ready', trap('HUP', 'DEFAULT')")
+    expect(@stdout.read).to eq("IGNORE\n")
+    expect(wait).to be_success
+  ensure
+    trap("HUP", before)
+  end
+
+  it "stops and goes on with the command" do
+    start("puts 'ready'; $stdout.flush; Process.kill(:STOP, $$); puts 'again'; exit 5")
+    expect(wait(Process::WUNTRACED)).to be_stopped
+    Process.kill(:CONT, @pid)
+    expect(@stdout.read).to eq("again\n")
+    expect(wait.exitstatus).to eq(5)
+  end
+
+  it "stops by TSTP and goes on by CONT to the group, as in a shell" do
+    start(counting)
+    Process.kill(:TSTP, @pid)
+    expect(wait(Process::WUNTRACED)).to be_stopped
+    Process.kill(:CONT, -@pid)
+    @stdin.puts
+    expect(@stdout.read).to eq("")
+    expect(wait.exitstatus).to eq(4)
+  end
+
+  it "lets a terminal's Ctrl-C reach the command once, and the terminal be the command's" do
+    arguments = [Command::EXECUTABLE, "run", "--quiet", "--output", "#{@dir}/out", "--", Command::RUBY, "-e", <<~RUBY]
+      count = 0
+      trap("INT") { count += 1 }
+      $stdout.puts "ready \#{$stdin.tty?} \#{Process.getpgrp == Process.ppid}"
+      gets
+      puts "INT came \#{count} times"
+    RUBY
+    lines = []
+    PTY.spawn(Command::CLEAN, Command::RUBY, *arguments) do |output, input, pid|
+      lines << output.gets
+      input.write("\x03")
+      input.write("\n")
+      begin
+        output.each_line { |line| lines << line }
+      rescue Errno::EIO
+        nil # how the end of a terminal looks on Linux
+      end
+      Process.wait(pid)
+    end
+    expect(lines.first).to eq("ready true true\r\n")
+    expect(lines.last).to eq("INT came 1 times\r\n")
+  end
+
+  it "holds a second Ctrl-C back while the profile is written" do
+    # The last collection is part of that, and runs the finalizer.
+    start(<<~RUBY)
+      GC.disable
+      100.times { ObjectSpace.define_finalizer(Object.new, proc { Process.kill(:INT, Process.pid) }) }
+      puts "ready"
+      $stdout.flush
+      sleep
+    RUBY
+    Process.kill(:INT, @pid)
+    expect(wait).to be_signaled.and have_attributes(termsig: Signal.list["INT"])
+    expect(profiles.size).to eq(1)
+  end
+
+  it "closes its ends of the command's streams" do
+    start("puts 'ready'; $stdout.reopen(File::NULL); gets")
+    expect(@stdout.read).to eq("") # the command runs on, the wrapper too
+    @stdin.puts
+    expect(wait).to be_success
+  end
+
+  it "leaves no process behind when it is killed itself" do
+    start(counting)
+    Process.kill(:KILL, @pid)
+    expect(wait).to be_signaled
+    @stdin.puts
+    expect(@stdout.read).to eq("") # nobody has it open any more
+    expect { Process.kill(0, -@pid) while sleep(0.01) }.to raise_error(Errno::ESRCH)
+  end
+end

@@ -1,0 +1,305 @@
+# frozen_string_literal: true
+
+require_relative "support/command"
+
+RSpec.describe "memprofiler run", :command do
+  # Allocates that many Objects on a line of its own.
+  def allocating(count) = "#{count}.times { Object.new }"
+
+  def load(path) = Memprofiler::Profile.load(path)
+
+  # Those allocated on a line, in all profiles (Ruby itself allocates there, too:
+  # caches of methods, its code)
+  def allocated(line, paths = profiles)
+    samples = paths.flat_map { |path| load(path).samples }.select { |sample| sample.labels["class"] == "Object" }
+    samples = samples.select do |sample|
+      frame = sample.stack.find { |candidate| !candidate.file.empty? }
+      frame && "#{frame.file}:#{frame.line}".end_with?(line)
+    end
+    samples.sum { |sample| sample.values[:alloc_objects] }
+  end
+
+  def script(name, text)
+    File.join(@dir, name).tap { |path| File.write(path, text) && File.chmod(0o755, path) }
+  end
+
+  describe "the command" do
+    it "has its streams and its exit status to itself" do
+      result = run_ruby("-e", "$stdout.write $stdin.read.upcase; $stderr.puts 'to stderr'; exit 7", stdin_data: "a\0b\n")
+      expect(result.status.exitstatus).to eq(7)
+      expect(result.out).to eq("A\0B\n")
+      expect(result.err).to start_with("to stderr\n")
+    end
+
+    it "gets its words as they are" do
+      result = memprofiler("run", "--quiet", "--output", "out", "--", "printf", "%s|", "a b", "*", "$HOME", "--quiet", "--", "")
+      expect(result.out).to eq("a b|*|$HOME|--quiet|--||")
+    end
+
+    it "fails as it would alone" do
+      result = run_ruby("-e", "raise 'mine'")
+      expect(result.status.exitstatus).to eq(1)
+      expect(result.err).to start_with("-e:1:in `<main>': mine (RuntimeError)\n").or start_with("-e:1:in '<main>': mine (RuntimeError)\n")
+      expect(profiles.size).to eq(1)
+    end
+
+    it "ends by a signal if it did" do
+      result = memprofiler("run", "--quiet", "--", "sh", "-c", "kill -SEGV $$")
+      expect(result.status).to be_signaled.and have_attributes(termsig: Signal.list["SEGV"])
+      expect(result.err).to eq("")
+    end
+
+    it "keeps RUBYOPT and RUBYLIB" do
+      result = run_ruby("-e", "p $VERBOSE, $:.include?('/some/where'), ENV['RUBYOPT'].end_with?(' -w')",
+                        env: { "RUBYOPT" => "-w", "RUBYLIB" => "/some/where" })
+      expect(result.out).to eq("true\ntrue\ntrue\n")
+    end
+
+    it "finds nothing new but Memprofiler" do
+      program = "p Object.constants.sort, $LOADED_FEATURES.map { |path| File.basename(path) }.sort, $stdin.fileno, File.open('/dev/null').fileno"
+      alone, = Open3.capture2(Command::CLEAN, Command::RUBY, "-e", program)
+      result = run_ruby("-e", program)
+      constants, features, *numbers = result.out.lines
+      expect(numbers).to eq(alone.lines.drop(2))
+      expect(eval(constants) - eval(alone.lines[0])).to eq(%i[Memprofiler])
+      expect(eval(features) - eval(alone.lines[1])).to contain_exactly(
+        "errors.rb", "memprofiler.#{RbConfig::CONFIG["DLEXT"]}", "new_file.rb", "preload.rb", "profile.rb", "session.rb", "version.rb", "vm_faults.rb"
+      ).or contain_exactly(
+        "memprofiler.#{RbConfig::CONFIG["DLEXT"]}", "new_file.rb", "preload.rb", "profile.rb", "session.rb", "vm_faults.rb"
+      )
+    end
+
+    it "may be any: a script with a shebang, a shell that calls Ruby, no Ruby at all" do
+      path = script("tool", "#!#{Command::RUBY}\n#{allocating(1000)}\n")
+      expect(memprofiler("run", "--output", "out", "--interval", "1", "--", path).status).to be_success
+      expect(allocated("tool:2")).to eq(1000)
+
+      memprofiler("run", "--output", "out2", "--", "sh", "-c", "#{Command::RUBY} #{path}; #{Command::RUBY} #{path}")
+      expect(Dir.children("#{@dir}/out2").size).to eq(3)
+
+      result = memprofiler("run", "--", "true")
+      expect(result.err).to match(/\Amemprofiler: no Ruby process was seen/)
+      expect(Dir.glob("#{@dir}/memprofiler-*")).to be_empty
+    end
+
+    it "works under Bundler" do
+      File.write("#{@dir}/Gemfile", "")
+      result = memprofiler("run", "--output", "out", "--interval", "1", "--", Command::RUBY, "-S", "bundle", "exec", Command::RUBY, "-e", allocating(1000))
+      expect(result.status).to be_success
+      expect(allocated("-e:1")).to eq(1000)
+    end
+  end
+
+  describe "a command that can't be run" do
+    it "is told by its status, and leaves nothing" do
+      File.write(plain = "#{@dir}/plain", "no program")
+      script("badint", "#!/no/such/interpreter\n")
+      {
+        "nonesuch-#{$$}" => [127, "command not found"], "./nonesuch" => [127, "command not found"],
+        plain => [126, "Permission denied"], @dir => [126, "Permission denied"], "./badint" => [126, "cannot be executed"]
+      }.each do |command, (status, why)|
+        result = memprofiler("run", "--", command)
+        expect([result.status.exitstatus, result.out, result.err]).to eq([status, "", "memprofiler run: #{command}: #{why}\n"])
+      end
+      expect(Dir.glob("#{@dir}/memprofiler-*")).to be_empty
+    end
+
+    it "is refused when the folder can't be written" do
+      File.write("#{@dir}/file", "")
+      %w[file file/below /proc/none].each do |folder|
+        result = memprofiler("run", "--output", folder, "--", "touch", "ran")
+        expect(result.status.exitstatus).to eq(1)
+        expect(result.err).to match(/\Amemprofiler: cannot write to #{File.expand_path(folder, @dir)}: .+\n\z/)
+      end
+      expect(Dir.children(@dir)).to eq(["file"])
+    end
+  end
+
+  describe "the report" do
+    it "names who allocated and who holds most, and what opens the profile" do
+      script("leak.rb", "KEPT = []\n2000.times { KEPT << 'x' * 1000 }\n")
+      result = run_ruby("leak.rb", options: %w[--interval 1])
+      path = profiles.first.delete_prefix("#{@dir}/")
+      expect(path).to match(%r{\Aout/leak\.rb\.\d+\.pb\.gz\z})
+      expect(result.err).to include("exact: every object was recorded (interval 1)")
+      expect(result.err).to match(/^Top allocators by line: alloc_space, .*\n.*flat.*\n +\d.* leak\.rb:2\n/)
+      expect(result.err).to match(/^Top retainers by line: inuse_space, .*\n.*flat.*\n +\d.* leak\.rb:2\n/)
+      expect(result.err).to end_with("Open it next:\n  go tool pprof -http=: #{path}\n  memprofiler top #{path}\n")
+      expect(result.out).to eq("")
+      expect(memprofiler("top", "--by", "class", path).out).to include("String")
+    end
+
+    it "is left out by --quiet" do
+      expect(run_ruby("-e", allocating(10), options: %w[--quiet]).err).to eq("")
+      expect(profiles.size).to eq(1)
+    end
+
+    it "goes nowhere where stderr is closed, and the status stays" do
+      result = memprofiler("run", "--output", "out", "--", Command::RUBY, "-e", "exit 5", err: File::NULL)
+      expect(result.status.exitstatus).to eq(5)
+      expect(profiles.size).to eq(1)
+    end
+  end
+
+  describe "the files" do
+    it "go to a new folder by default" do
+      2.times { memprofiler("run", "--quiet", "--", Command::RUBY, "-e", "") }
+      folders = Dir.glob("#{@dir}/memprofiler-*")
+      expect(folders.map { |folder| File.basename(folder) }).to all match(/\Amemprofiler-\d{8}-\d{6}(\.\d)?\z/)
+      expect(folders.map { |folder| Dir.children(folder).size }).to eq([1, 1])
+    end
+
+    it "are their owner's, and never replace one that is there" do
+      program = "File.write(\"#{@dir}/out/ruby.\#{$$}.pb.gz\", 'mine'); File.umask(0)"
+      run_ruby("-e", program)
+      mine, ours = profiles.partition { |path| File.read(path) == "mine" }
+      expect(mine.size).to eq(1)
+      expect(ours.map { |path| [File.basename(path), File.stat(path).mode & 0o777] })
+        .to match([[/\Aruby\.\d+\.2\.pb\.gz\z/, 0o600]])
+      expect(Dir.children("#{@dir}/out").size).to eq(2)
+    end
+
+    it "are made below folders that aren't there" do
+      memprofiler("run", "--output", "a/b c/d", "--", Command::RUBY, "-e", "")
+      expect(Dir.children("#{@dir}/a/b c/d").size).to eq(1)
+    end
+  end
+
+  describe "child processes" do
+    it "write a file each, and their sum is the truth" do
+      path = script("family.rb", <<~RUBY)
+        3000.times { Object.new }
+        2.times do
+          fork do
+            2000.times { Object.new }
+          end
+        end
+        popen = IO.popen("-") or (1000.times { Object.new }; exit)
+        popen.read
+        system(#{Command::RUBY.inspect}, "-e", "500.times { Object.new }")
+        Process.waitall
+      RUBY
+      result = run_ruby(path, options: %w[--interval 1])
+      expect(result.status).to be_success
+      expect(profiles.size).to eq(6) # the parent, its four children, and the sum
+      merged, single = profiles.partition { |file| file.end_with?("/merged.pb.gz") }
+      [merged, single].each do |files|
+        expect(%w[family.rb:1 family.rb:4 family.rb:7 -e:1].map { |line| allocated(line, files) }).to eq([3000, 4000, 1000, 500])
+      end
+      expect(result.err).to include("5 processes").and end_with("memprofiler top out/merged.pb.gz\n")
+    end
+
+    it "may replace themselves" do
+      run_ruby("-e", "exec(#{Command::RUBY.inspect}, '-e', #{allocating(1000).inspect})", options: %w[--interval 1])
+      expect(profiles.size).to eq(1)
+      expect(allocated("-e:1")).to eq(1000)
+    end
+
+    it "may become daemons" do
+      reader, writer = IO.pipe
+      program = "#{allocating(1000)}; Process.daemon(true, true); 500.times { Object.new }"
+      memprofiler("run", "--output", "out", "--interval", "1", "--", Command::RUBY, "-e", program, writer.fileno => writer)
+      writer.close
+      reader.read # until the daemon has ended
+      expect(allocated("-e:1")).to eq(1500)
+    end
+
+    it "are told of when they leave no profile" do
+      result = run_ruby("-e", "fork { exit!(0) }; Process.wait")
+      expect(result.err).to match(/^note: 1 process left no profile \(exit!, exec, or killed\) \(ruby \d+\)$/)
+      expect(profiles.size).to eq(1)
+    end
+  end
+
+  describe "a process that can't be profiled" do
+    def unharmed(ruby = [Command::RUBY], env: {}, command: [])
+      result = memprofiler("run", "--output", "out", "--", *command, *ruby, "-e", "puts 1 + 1; exit 3", env: env)
+      expect([result.status.exitstatus, result.out]).to eq([3, "2\n"])
+      result.err
+    end
+
+    it "runs unharmed on another Ruby, and the report says so" do
+      err = unharmed(command: %w[env MEMPROFILER_RUN_RUBY=truffleruby])
+      expect(err).to match(/\Amemprofiler: no profile was written\nnote: 1 process could not be profiled: it is ruby #{RUBY_VERSION} on .*, and memprofiler was built for another Ruby/)
+      expect(Dir.exist?("#{@dir}/out")).to be(false)
+    end
+
+    it "runs unharmed where the extension doesn't load" do
+      expect(unharmed(command: ["env", "MEMPROFILER_RUN_EXTENSION=#{@dir}/none.so"])).to include("could not be profiled: LoadError")
+    end
+
+    it "runs unharmed with RUBYOPT cleared, or ignored" do
+      expect(unharmed(command: %w[env -u RUBYOPT])).to include("no Ruby process was seen")
+      expect(unharmed([Command::RUBY, "--disable=rubyopt"])).to include("no Ruby process was seen")
+    end
+
+    it "runs unharmed after the run is over, or without its variables" do
+      expect(unharmed(command: %w[env -u MEMPROFILER_RUN_MANIFEST])).to include("no Ruby process was seen")
+    end
+
+    it "is no process without gems, which can be" do
+      unharmed([Command::RUBY, "--disable-gems"])
+      expect(profiles.size).to eq(1)
+    end
+
+    it "is none below a path with blanks, and all below one with blanks and colons" do
+      library = File.expand_path("../lib", __dir__)
+      { "with blanks" => 1, "blanks : colons" => 0 }.each do |name, count|
+        Dir.mkdir(folder = "#{@dir}/#{name}")
+        FileUtils.cp_r([library, File.dirname(Command::EXECUTABLE)], folder)
+        out, err, status = Open3.capture3(Command::CLEAN, Command::RUBY, "#{folder}/exe/memprofiler", "run", "--output", "#{folder}/out",
+                                          "--", Command::RUBY, "-e", "puts 1 + 1; exit 3")
+        expect([status.exitstatus, out]).to eq([3, "2\n"])
+        expect(Dir.glob("#{folder}/out/*").size).to eq(count)
+        expect(err.start_with?("memprofiler run: nothing will be profiled")).to be(count.zero?)
+      end
+    end
+  end
+
+  describe "a program that has changed its surroundings" do
+    {
+      "changed its folder" => "Dir.chdir('/')",
+      "closed its streams" => "$stdin.close; $stdout.close; $stderr.close",
+      "set a umask" => "File.umask(0777)",
+      "lost its variables" => "ENV.clear",
+      "replaced File and Process" => "$VERBOSE = nil; Object.const_set(:File, Class.new); Object.const_set(:Process, Module.new)",
+      "replaced require" => "module Kernel; def require(*) = raise(LoadError, 'no'); end",
+      "turned the collector off" => "GC.disable",
+      "is in a handler that exits" => "at_exit { exit 0 }",
+      "has threads at work" => "4.times { Thread.new { loop { 'x' * 10 } } }"
+    }.each do |what, program|
+      it "is profiled all the same when it #{what}" do
+        result = run_ruby("-e", "#{allocating(1000)}; #{program}", options: %w[--interval 1 --quiet])
+        expect([result.status.exitstatus, result.out, result.err]).to eq([0, "", ""])
+        expect(allocated("-e:1")).to be >= 1000
+      end
+    end
+
+    it "is unharmed when it may not write any more", if: Process.uid.zero? do
+      result = run_ruby("-e", "Process::UID.change_privilege(65_534); puts 'unharmed'; exit 3")
+      expect([result.status.exitstatus, result.out]).to eq([3, "unharmed\n"])
+      expect(result.err).to include("1 process left no profile")
+    end
+
+    it "is profiled with what its own exit handlers do" do
+      run_ruby("-e", "at_exit { 700.times { Object.new } }", options: %w[--interval 1])
+      expect(allocated("-e:1")).to eq(700)
+    end
+
+    # minitest/autorun and its like, loaded by -r before RUBYOPT's
+    it "is profiled with what handlers do that come after ours" do
+      script("early.rb", "at_exit { 70_000.times { Object.new } }\n")
+      run_ruby("-r./early.rb", "-e", "", options: %w[--interval 1])
+      expect(profiles.size).to eq(1)
+      expect(allocated("early.rb:1")).to eq(70_000)
+    end
+  end
+
+  describe "in short" do
+    it "shows the example's leak" do
+      result = run_ruby(File.expand_path("../examples/leak.rb", __dir__))
+      expect(result.out).to eq("40000 visits, 40000 pages kept\n")
+      expect(result.err[/^Top retainers.*\n.*\n(.*)$/, 1]).to end_with("examples/leak.rb:41")
+    end
+  end
+end
