@@ -45,12 +45,14 @@ RSpec.describe Memprofiler do
       profile = described_class.profile(interval: 1) { allocate(10) }
       names = profile.top(:alloc_objects, by: :function).map(&:name)
       expect(names).to include(/allocate/)
-      expect(names.grep(/Memprofiler/)).to be_empty
+      expect(names.grep(/\AMemprofiler/)).to be_empty
     end
 
     it "lets an exception through and stops" do
       collectors = []
-      allow(Memprofiler::Collector).to receive(:new).and_wrap_original { |new, **options| new.call(**options).tap { |it_| collectors << it_ } }
+      allow(Memprofiler::Collector).to receive(:new).and_wrap_original do |new, **options|
+        new.call(**options).tap { |collector| collectors << collector }
+      end
       expect { described_class.profile(interval: 1) { raise "mine" } }.to raise_error(RuntimeError, "mine")
       expect(catch(:out) { described_class.profile { throw :out, 3 } }).to eq(3)
       expect(collectors.map(&:running?)).to eq([false, false])
@@ -75,9 +77,11 @@ RSpec.describe Memprofiler do
   end
 
   it "has one root for its errors" do
-    errors = described_class.constants.map { |name| described_class.const_get(name) }.grep(Class).select { |klass| klass <= StandardError }
-    expect(errors).to include(*%i[NotStartedError AlreadyStartedError RactorError EncodeError DecodeError WriteError MissingLabelError]
-                              .map { |name| described_class.const_get(name) })
+    classes = described_class.constants.map { |name| described_class.const_get(name) }.grep(Class)
+    errors = classes.select { |klass| klass <= StandardError }
+    expect(errors.map { |klass| klass.name.delete_prefix("Memprofiler::") })
+      .to contain_exactly("Error", "NotStartedError", "AlreadyStartedError", "RactorError", "EncodeError", "DecodeError",
+                          "WriteError", "MissingLabelError")
     expect(errors).to all be <= Memprofiler::Error
   end
 end
