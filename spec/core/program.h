@@ -92,7 +92,7 @@ static inline uint64_t object_address(const program *p, uint32_t at)
     return OBJECT_BASE + p->moved + (uint64_t)at * 40;
 }
 
-/* ---- names: as naming.c does, with what takes a name's place when memory is short ------------- */
+/* ---- names: as naming.c does, with what takes a name's place when memory is short ------------ */
 
 static inline uint32_t intern_text(mp_recorder *r, const char *format, uint32_t n)
 {

@@ -1,4 +1,7 @@
-/* What a recorder says about a simulated program (program.h), read from its tables, and held against the truth. */
+/*
+ * What a recorder says about a simulated program (program.h), read from its tables, and held
+ * against the truth.
+ */
 #ifndef MEMPROFILER_SPEC_PROGRAM_CHECK_H
 #define MEMPROFILER_SPEC_PROGRAM_CHECK_H
 

@@ -30,7 +30,7 @@ static void test_recorder_new(void)
     mp_recorder_release(r);
 }
 
-/* ---- sampling, naming, folding, tidying ------------------------------------------------------- */
+/* ---- sampling, naming, folding, tidying ------------------------------------------------------ */
 
 static void live_a_little(program *p)
 {
@@ -148,7 +148,7 @@ static void test_first_samples(void)
     CHECK(all.overflow > 0);
 }
 
-/* ---- snapshots -------------------------------------------------------------------------------- */
+/* ---- snapshots ------------------------------------------------------------------------------- */
 
 static const char *const comments[] = {"interval: 1", "ruby: none"};
 static const mp_snapshot_header header = {comments, 2, 123456789};

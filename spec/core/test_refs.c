@@ -202,7 +202,7 @@ static void test_life(void)
     mp_refs_name(refs, first, 7, 0); /* not at the head of the list */
     CHECK_UINT(refs->pending, second);
 
-    /* No address can be trusted: a named one loses its own, a pending one is pinned and keeps it. */
+    /* No address can be trusted: a named one loses its own, a pending one is pinned. */
     mp_refs_die_all(refs);
     CHECK_UINT(mp_refs_at(refs, first)->state, MP_REF_DEAD);
     CHECK_UINT(mp_refs_at(refs, second)->state, MP_REF_PENDING);

@@ -101,7 +101,7 @@ static void test_own_frames(void)
     mp_recorder_release(r);
 }
 
-/* The same stack is the same number, found without allocating, until one of its frames is another. */
+/* The same stack is the same number, found without allocating, as long as its frames live. */
 static void test_stack_numbers(void)
 {
     mp_recorder *r = mp_recorder_new(&plain);

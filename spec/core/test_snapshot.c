@@ -43,7 +43,7 @@ static aged_cells *expect(const program *p, unsigned labels)
     return all;
 }
 
-/* ---- reading a profile ------------------------------------------------------------------------ */
+/* ---- reading a profile ----------------------------------------------------------------------- */
 
 static mp_pprof_decoded decode(const mp_buffer *bytes)
 {
@@ -157,7 +157,7 @@ static void encode_and_check(program *p, mp_snapshot *snapshot, unsigned labels,
     mp_buffer_free(&again);
 }
 
-/* ---- while the program goes on ---------------------------------------------------------------- */
+/* ---- while the program goes on --------------------------------------------------------------- */
 
 typedef struct {
     mp_snapshot *snapshot;

@@ -66,7 +66,7 @@ static values sums(const mp_pprof *profile)
     return sum;
 }
 
-/* ---- the profile ------------------------------------------------------------------------------ */
+/* ---- the profile ----------------------------------------------------------------------------- */
 
 static void check_header(const mp_pprof *profile, int64_t interval)
 {
@@ -155,10 +155,12 @@ static void test_weights(void)
     program_free(p);
 }
 
-/* ---- what may happen meanwhile ------------------------------------------------------------------ */
+/* ---- what may happen meanwhile --------------------------------------------------------------- */
 
-/* A sample in use, whose class was not known at the beginning, gets one before it is copied: it
- * moves to a site that the snapshot does not know. Its objects and bytes are in use all the same. */
+/*
+ * A sample in use, whose class was not known at the beginning, gets one before it is copied: it
+ * moves to a site that the snapshot does not know. It is in use all the same.
+ */
 static void test_class_comes_to_light(unsigned labels)
 {
     program *p = program_with(1, 1, 3);

@@ -54,7 +54,7 @@ typedef struct {
 
 typedef struct {
     uint64_t samples;          /* taken and counted */
-    uint64_t dropped;          /* hit, but not counted: out of memory */
+    uint64_t dropped;          /* hit, but not counted; (overflow) being there, always 0 */
     uint64_t untracked;        /* counted, but not followed: out of memory or far over the cap */
     uint64_t thinned;          /* live samples given up by thinning */
     uint64_t lost_samples;     /* live samples given up because a collection went unseen */
@@ -119,7 +119,8 @@ typedef struct {
     uint32_t stack, klass, thread, labels;
     uint64_t address;
     uint64_t size;    /* bytes of the slot */
-    int class_later;  /* `klass` is what the object is called if its class stays unknown */
+    /* `klass` is what the object is called if its class stays unknown, or if it is not tracked. */
+    int class_later;
 } mp_allocation;
 
 /* Count it, and track it if the coin says so. */
@@ -135,7 +136,10 @@ void mp_recorder_measured(mp_recorder *recorder, uint32_t live, uint64_t size);
 /* The class of a sample that was allocated without one is known now, or (0) will never be. */
 void mp_recorder_class_known(mp_recorder *recorder, uint32_t live, uint32_t klass);
 void mp_recorder_died(mp_recorder *recorder, uint32_t live);
-/* Bring every live sample to the thinning in force, by coin; all must have been measured. */
+/*
+ * Bring every live sample to the thinning in force, by coin. All must have been measured, and no
+ * cursor be open: it would see weights of before and after.
+ */
 void mp_recorder_thin(mp_recorder *recorder);
 /* A collection went unseen: no address means anything any more. */
 void mp_recorder_lost(mp_recorder *recorder);

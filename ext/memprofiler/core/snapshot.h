@@ -7,6 +7,7 @@
  *   GVL held:  free                       gives back references
  *
  * The snapshot is as of `begin`: what dies while it is being copied is handed over first (live.h).
+ * Sizes are those last measured when the copy comes by: another flush may measure meanwhile.
  * If a collection is lost meanwhile, the copy is worthless for the living: mp_snapshot_spoiled says
  * so, and the caller begins again.
  *
