@@ -19,7 +19,8 @@ RSpec.describe Memprofiler::Report do
       expect(head(sampled)).to eq(<<~TEXT)
         memprofiler 0.1.0, ruby 3.1.2 x86_64-linux, pid 7
         interval: one object in 512 sampled; values are estimates
-        samples: 110 of allocations, 10 of objects in use; error (95 %): +/- 18.7% for all alloc_objects, +/- 61.9% for all inuse_objects
+        samples: 110 of allocations, 10 of objects in use
+        error (95 %): +/- 18.7% for all alloc_objects, +/- 61.9% for all inuse_objects
         in use: 5120 objects of the heap's 40.0 k live slots (12.8%); objects from before the start are not tracked
         sizes: 1 kB = 1000 bytes
       TEXT

@@ -159,6 +159,18 @@ RSpec.describe "memprofiler run", :command do
       expect(Dir.children("#{@dir}/out").size).to eq(2)
     end
 
+    it "may have any bytes in their paths, in any locale" do
+      Dir.mkdir("#{@dir}/tést")
+      path = script("tést/\xFFé.rb", "p 1; exit 3")
+      %w[C C.UTF-8].each do |locale|
+        result = memprofiler("run", "--output", "o\xFFé-#{locale}", "--", Command::RUBY, path,
+                             env: { "LC_ALL" => locale }, dir: "#{@dir}/tést")
+        expect([result.status.exitstatus, result.out]).to eq([3, "1\n"])
+        expect(Dir.children("#{@dir}/tést/o\xFFé-#{locale}")).to match([/\A_\.rb\.\d+\.pb\.gz\z/])
+        expect(result.err.b).to include("Top allocators").and include("memprofiler top o")
+      end
+    end
+
     it "are made below folders that aren't there" do
       memprofiler("run", "--output", "a/b c/d", "--", Command::RUBY, "-e", "")
       expect(Dir.children("#{@dir}/a/b c/d").size).to eq(1)

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+# Faults of the VM that profiling has to keep clear of.
 module Memprofiler
   # Faults of some Rubies that no hook can be put on safely around.
   #

@@ -103,7 +103,7 @@ module Memprofiler
       def report(output)
         summary = Memprofiler::Run::Summary.new(output)
         $stderr.write(summary.text(CLI.width($stderr))) unless @quiet
-      rescue SystemCallError, IOError, Error => e
+      rescue StandardError => e
         CLI.complain("memprofiler run: no report: #{e.message}")
       end
 

@@ -51,7 +51,7 @@ module Memprofiler
         return ["exact: every object was recorded (interval 1)"] if exact?
 
         few = "few samples: numbers are guesses; use a smaller interval or run longer" if samples < FEW
-        [interval, "samples: #{Units.value(samples, "count")} of allocations#{live_samples}#{error(samples)}", few]
+        [interval, "samples: #{Units.value(samples, "count")} of allocations#{live_samples}", error(samples), few]
       end
 
       def exact?
@@ -78,7 +78,7 @@ module Memprofiler
       end
 
       def error(samples)
-        return "" unless samples.positive?
+        return unless samples.positive?
 
         rows = %i[alloc_objects inuse_objects].filter_map do |metric|
           next unless @types.key?(metric)
@@ -86,7 +86,7 @@ module Memprofiler
           error = Profile::Sampling.new(@profile.model, @metadata).total_error(@types.keys.index(metric))
           "+/- #{Units.percent(error)} for all #{metric}" if error
         end
-        rows.empty? ? "" : "; error (95 %): #{rows.join(", ")}"
+        "error (95 %): #{rows.join(", ")}" unless rows.empty?
       end
 
       # Objects older than the collector are in the heap, but in no profile.

@@ -30,7 +30,7 @@ module Memprofiler
       # @param directory [String]
       def initialize(width, directory)
         @width = width
-        @directory = directory == "/" ? directory : "#{directory}/"
+        @directory = "#{directory.dup.force_encoding(Encoding::UTF_8).delete_suffix("/")}/"
       end
 
       # @param name [String] a row's name

@@ -36,12 +36,13 @@ module Memprofiler
 
       # @return [Array<Entry>] the last state of each process, in order of their starts
       def entries
-        lines = File.binread(@manifest).force_encoding(Encoding::UTF_8).scrub.lines(chomp: true)
-        lines.each_with_object({}) do |line, found|
+        File.binread(@manifest).lines(chomp: true).each_with_object({}) do |line, found|
           state, pid, program, text = line.split("\t", 4)
           state = STATES[state]
+          next unless state && text
+
           # After an exec the same process starts, or is skipped, once more.
-          found[pid] = Entry.new(state: state, pid: pid.to_i, program: program, text: text.to_s) if state && pid
+          found[pid] = Entry.new(state: state, pid: pid.to_i, program: text_of(program), text: text_of(text))
         end.values
       end
 
@@ -56,6 +57,11 @@ module Memprofiler
       end
 
       private
+
+      # Paths may be in any encoding.
+      def text_of(bytes)
+        bytes.force_encoding(Encoding.find("filesystem"))
+      end
 
       def fresh_name
         name = Time.now.strftime("memprofiler-%Y%m%d-%H%M%S")

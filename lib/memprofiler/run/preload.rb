@@ -9,8 +9,8 @@ lambda do |manifest, ruby, extension|
 
   note = lambda do |reason|
     begin # rubocop:disable Style/RedundantBegin -- not to Ruby 2.4
-      line = ["skipped", Process.pid, File.basename($0.to_s), reason]
-      line = line.map { |part| part.to_s.gsub(/[[:cntrl:]]/, " ") }.join("\t")
+      line = ["skipped", Process.pid, File.basename($0.to_s), reason].map { |part| part.to_s.b.tr("\t\r\n", " ") }
+      line = line.join("\t")
       File.open(manifest, File::WRONLY | File::APPEND) { |file| file.syswrite("#{line}\n") }
     rescue SystemCallError, IOError
       nil # the run has ended, or this user may not write there

@@ -59,7 +59,7 @@ module Memprofiler
         @manifest = manifest.dup.freeze
         @interval = interval
         # "-e" and "-" are no names, and a file's must not look like an option.
-        name = FILE.basename($0).gsub(/[^\w.-]+/, "_").sub(/\A(?:-.*|\.+)/, "")[0, 60]
+        name = FILE.basename($0).b.gsub(/[^\w.-]+/n, "_").sub(/\A(?:-.*|\.+)/n, "")[0, 60]
         @program = (name.empty? ? "ruby" : name).freeze
       end
 
@@ -137,7 +137,7 @@ module Memprofiler
       # A line of the list that the report goes by. One write: other processes
       # write there too.
       def record(what, text = "")
-        line = [what, @pid, @program, text.gsub(/[[:cntrl:]]/, " ")].join("\t")
+        line = [what, @pid, @program, text.b.tr("\t\r\n", " ")].join("\t")
         FILE.open(@manifest, FILE::WRONLY | FILE::APPEND) { |file| file.syswrite("#{line}\n") }
       rescue SystemCallError, IOError
         nil # the run has ended, or this user may not write there any more

@@ -99,7 +99,7 @@ module Memprofiler
 
       def next_steps
         path = @file.delete_prefix("#{Dir.pwd}/")
-        file = Shellwords.escape(path)
+        file = path.valid_encoding? ? Shellwords.escape(path) : Shellwords.escape(path.b).force_encoding(path.encoding)
         <<~TEXT
           Open it next:
             go tool pprof -http=: #{file}
