@@ -138,11 +138,11 @@ int mp_run_measure(mp_run *run, uint32_t *at, uint32_t most)
         mp_live_entry *entry = mp_live_at(live, id);
         if (entry->flags & MP_LIVE_FROZEN) continue;
         VALUE obj = (VALUE)entry->address;
-        if (may_be_swept(run, entry) && !(MP_HAS_MARK_BITS && mp_gc_marked(obj))) continue;
-        mp_read_class(run, id, obj);
-        size_t size = mp_measure(obj);
+        int dying = may_be_swept(run, entry) && !(MP_HAS_MARK_BITS && mp_gc_marked(obj));
+        if (!dying) mp_read_class(run, id, obj);
+        size_t size = dying ? mp_measure_dying(obj) : mp_measure(obj);
         if (size) mp_recorder_measured(recorder, id, size);
-        if (mp_is_frozen(obj)) entry->flags |= MP_LIVE_FROZEN;
+        if (!dying && mp_is_frozen(obj)) entry->flags |= MP_LIVE_FROZEN;
     }
     return 1;
 }
