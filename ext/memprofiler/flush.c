@@ -70,6 +70,7 @@ static void measure(flush *f)
     mp_run *run = f->run;
     uint32_t at = 0;
     for (int more = 1; more;) {
+        if (run->armed) mp_run_finish_sweep(run);
         mp_run_lock(run);
         mp_run_check(run);
         more = mp_run_measure(run, &at, STEP);

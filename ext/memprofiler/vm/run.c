@@ -115,12 +115,19 @@ static void after_moves(mp_run *run)
 
 /*
  * Free hook, while the sweep of the last collection goes on: what was there before it may be dead
- * already, and what it refers to gone. Its mark bit stays as it is until the next marking.
+ * already, and what it refers to gone. (The mark bits don't tell: a swept page's are gone too.)
  */
 static int may_be_swept(const mp_run *run, const mp_live_entry *entry)
 {
     const mp_recorder *recorder = run->recorder;
     return recorder->completed != recorder->collections && entry->born != recorder->collections;
+}
+
+void mp_run_finish_sweep(mp_run *run)
+{
+    const mp_recorder *recorder = run->recorder;
+    if (run->liveness != MP_LIVENESS_FREE || recorder->completed == recorder->collections) return;
+    if (!RTEST(rb_gc_disable())) rb_gc_enable(); /* disabling finishes what is under way */
 }
 
 int mp_run_measure(mp_run *run, uint32_t *at, uint32_t most)
@@ -138,11 +145,11 @@ int mp_run_measure(mp_run *run, uint32_t *at, uint32_t most)
         mp_live_entry *entry = mp_live_at(live, id);
         if (entry->flags & MP_LIVE_FROZEN) continue;
         VALUE obj = (VALUE)entry->address;
-        int dying = may_be_swept(run, entry) && !(MP_HAS_MARK_BITS && mp_gc_marked(obj));
-        if (!dying) mp_read_class(run, id, obj);
-        size_t size = dying ? mp_measure_dying(obj) : mp_measure(obj);
+        if (may_be_swept(run, entry)) continue;
+        mp_read_class(run, id, obj);
+        size_t size = mp_measure(obj);
         if (size) mp_recorder_measured(recorder, id, size);
-        if (!dying && mp_is_frozen(obj)) entry->flags |= MP_LIVE_FROZEN;
+        if (mp_is_frozen(obj)) entry->flags |= MP_LIVE_FROZEN;
     }
     return 1;
 }
@@ -151,6 +158,7 @@ void mp_run_stop(mp_run *run)
 {
     if (!run->armed) return;
     mp_own_begin();
+    mp_run_finish_sweep(run);
     mp_run_name(run);
     mp_run_lock(run);
     mp_run_check(run);

@@ -71,6 +71,8 @@ uint64_t mp_run_unseen(const mp_run *run);
 
 /* Before any address is used: if a collection went unseen, all that lived is given up. */
 void mp_run_check(mp_run *run);
+/* Free hook: let a sweep under way end, so that the living are known. Outside hooks. */
+void mp_run_finish_sweep(mp_run *run);
 /*
  * Measure up to `most` living samples after *at, moving it on; thin at the end, if due. True while
  * there is more. To be called outside hooks, after mp_run_check.
