@@ -172,6 +172,13 @@ static VALUE collector_initialize(int argc, VALUE *argv, VALUE self)
     return self;
 }
 
+/* @raise [TypeError] always: two collectors can't share a run */
+static VALUE collector_no_copy(VALUE self, VALUE original)
+{
+    (void)original;
+    rb_raise(rb_eTypeError, "a %" PRIsVALUE " can't be copied", rb_obj_class(self));
+}
+
 /* ---- start and stop -------------------------------------------------------------------------- */
 
 /* Not from Ruby's generator: that would change what the program draws from it. */
@@ -207,7 +214,12 @@ static VALUE collector_start(VALUE self)
     if (!run) rb_raise(mp_eError, "no memory to start a collector");
     if (collector->run) mp_run_release(collector->run);
     collector->run = run;
-    if (mp_run_start(run) != MP_OK) {
+    int error = mp_run_start(run);
+    if (error == MP_ELIMIT) {
+        rb_gc_start(); /* dropped collectors leave their places when they are collected */
+        error = mp_run_start(run);
+    }
+    if (error) {
         collector->run = NULL;
         mp_run_release(run);
         rb_raise(mp_eError, "%d collectors are running already, and more can't", MP_MAX_RUNS);
@@ -242,7 +254,7 @@ void mp_init_collector(VALUE memprofiler)
     cCollector = rb_define_class_under(memprofiler, "Collector", rb_cObject);
     rb_gc_register_mark_object(cCollector);
     rb_define_alloc_func(cCollector, collector_alloc);
-    rb_undef_method(cCollector, "initialize_copy");
+    rb_define_method(cCollector, "initialize_copy", collector_no_copy, 1);
     rb_define_method(cCollector, "initialize", collector_initialize, -1);
     rb_define_method(cCollector, "start", collector_start, 0);
     rb_define_method(cCollector, "stop", collector_stop, 0);

@@ -174,7 +174,6 @@ static unsigned label_bit(VALUE label)
 
 static unsigned label_bits(VALUE labels)
 {
-    if (NIL_P(labels)) return 0;
     if (!RB_TYPE_P(labels, T_ARRAY)) {
         rb_raise(rb_eTypeError, "labels must be an Array of :class, :age and :thread, not %" PRIsVALUE,
                  rb_obj_class(labels));
@@ -186,7 +185,7 @@ static unsigned label_bits(VALUE labels)
 
 static int boolean(VALUE value)
 {
-    if (value != Qtrue && value != Qfalse && !NIL_P(value)) {
+    if (value != Qtrue && value != Qfalse) {
         rb_raise(rb_eTypeError, "gc must be true or false, not %" PRIsVALUE, rb_obj_class(value));
     }
     return RTEST(value);
