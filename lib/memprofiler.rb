@@ -8,7 +8,7 @@ require_relative "memprofiler/memprofiler"
 
 # Where a Ruby program allocates memory, and what holds it.
 module Memprofiler
-  self.own_folder = File.expand_path(__dir__) # frames of files below it are left out of profiles
+  self.own_folder = File.expand_path("memprofiler", __dir__) # frames of its files, and of this one, are left out
 
   # Profiles a block.
   #

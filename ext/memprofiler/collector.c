@@ -17,6 +17,7 @@
 #define TRACK_ONE_IN_LIMIT 1000000
 
 static VALUE cCollector, memprofiler_module;
+static VALUE gc_start;
 static VALUE sym_auto, sym_mark, sym_free;
 
 /* ---- the object ------------------------------------------------------------------------------ */
@@ -30,7 +31,7 @@ static void collector_mark(void *ptr)
 static void collector_free(void *ptr)
 {
     mp_collector *collector = ptr;
-    if (collector->run) mp_run_release(collector->run);
+    if (collector->run) mp_run_drop(collector->run);
     mp_free(collector);
 }
 
@@ -66,6 +67,11 @@ uint64_t mp_clock_ns(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void mp_full_gc(void)
+{
+    rb_method_call(0, NULL, gc_start); /* rb_gc_start does nothing while GC is disabled */
 }
 
 static VALUE collector_alloc(VALUE klass)
@@ -194,6 +200,12 @@ static int running(const mp_collector *collector)
     return collector->run && collector->run->armed;
 }
 
+NORETURN(static void refuse_running(void));
+static void refuse_running(void)
+{
+    rb_raise(mp_eAlreadyStarted, "the collector is running already");
+}
+
 /*
  * Begin a new profile: what an earlier run gathered is forgotten.
  * @return [self]
@@ -204,26 +216,25 @@ static int running(const mp_collector *collector)
 static VALUE collector_start(VALUE self)
 {
     mp_collector *collector = mp_collector_of(self);
-    if (running(collector)) rb_raise(mp_eAlreadyStarted, "the collector is running already");
+    if (running(collector)) refuse_running();
     if (!collector->options.interval) rb_raise(rb_eTypeError, "uninitialized collector");
     rb_funcall(memprofiler_module, rb_intern("before_start"), 0);
+    if (running(collector)) refuse_running(); /* another thread was quicker */
+
     mp_own_begin();
     if (!collector->seeded) collector->options.seed = random_seed();
     mp_run *run = mp_run_new(&collector->options, collector->liveness);
     mp_own_end();
     if (!run) rb_raise(mp_eError, "no memory to start a collector");
-    if (collector->run) mp_run_release(collector->run);
-    collector->run = run;
-    int error = mp_run_start(run);
-    if (error == MP_ELIMIT) {
-        rb_gc_start(); /* dropped collectors leave their places when they are collected */
-        error = mp_run_start(run);
-    }
-    if (error) {
-        collector->run = NULL;
+    if (mp_hooks_full()) mp_full_gc(); /* dropped collectors leave their places when they go */
+    if (running(collector) || mp_run_start(run, self) != MP_OK) {
         mp_run_release(run);
+        if (running(collector)) refuse_running();
         rb_raise(mp_eError, "%d collectors are running already, and more can't", MP_MAX_RUNS);
     }
+    mp_run *earlier = collector->run;
+    collector->run = run;
+    if (earlier) mp_run_drop(earlier);
     return self;
 }
 
@@ -251,6 +262,8 @@ void mp_init_collector(VALUE memprofiler)
     sym_free = ID2SYM(rb_intern("free"));
 
     memprofiler_module = memprofiler;
+    gc_start = rb_obj_method(rb_mGC, ID2SYM(rb_intern("start")));
+    rb_gc_register_mark_object(gc_start);
     cCollector = rb_define_class_under(memprofiler, "Collector", rb_cObject);
     rb_gc_register_mark_object(cCollector);
     rb_define_alloc_func(cCollector, collector_alloc);

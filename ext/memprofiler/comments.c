@@ -29,12 +29,11 @@ static void problem(mp_comments *c, const char *key, uint64_t value)
     if (value) number(c, key, value);
 }
 
-void mp_comments_write(mp_comments *c, const mp_collector *collector, const mp_run *run,
-                       uint64_t live_samples, uint64_t live_objects)
+void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t live_samples,
+                       uint64_t live_objects)
 {
     const mp_recorder *recorder = run->recorder;
     const mp_counts *counts = &recorder->counts;
-    (void)collector;
 
     line(c, "memprofiler: %s", our_version);
     line(c, "ruby: %s", our_ruby);
@@ -61,7 +60,7 @@ void mp_comments_write(mp_comments *c, const mp_collector *collector, const mp_r
     problem(c, "unseen_objects", unseen);
     /* Up to 3.4 a hook belongs to its Ractor, and nothing else goes past it. */
     if (unseen && !MP_HOOKS_ARE_GLOBAL) line(c, "ractors: other Ractors were not seen");
-    if (run->stopped) line(c, "stopped: %s", run->stopped);
+    if (run->stopped[0]) line(c, "stopped: %s", run->stopped);
 }
 
 static void read_constant(const char *name, char *into, size_t room)

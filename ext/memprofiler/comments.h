@@ -20,7 +20,7 @@ typedef struct {
 
 void mp_init_comments(void);
 /* Allocates nothing. */
-void mp_comments_write(mp_comments *comments, const mp_collector *collector, const mp_run *run,
-                       uint64_t live_samples, uint64_t live_objects);
+void mp_comments_write(mp_comments *comments, const mp_run *run, uint64_t live_samples,
+                       uint64_t live_objects);
 
 #endif

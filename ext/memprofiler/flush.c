@@ -17,10 +17,11 @@
 #define STEP 2048u
 /* The GVL is offered to others after so long; a piece ends at the next look at the clock. */
 #define PIECE_NS 5000000u
+/* Names looked up between two looks at the clock. */
+#define NAMES 128u
 
 static VALUE sym_labels, sym_gc, sym_class, sym_age, sym_thread;
 static VALUE memprofiler_module;
-static VALUE gc_start; /* the method itself: rb_gc_start does nothing while GC is disabled */
 
 typedef struct {
     mp_collector *collector;
@@ -31,8 +32,23 @@ typedef struct {
     mp_comments comments;
     mp_buffer out;
     int error;
+    int own; /* this thread is marked as the profiler's */
     uint64_t held_since, held_ns, longest_ns;
 } flush;
+
+/* ---- the profiler's own part ----------------------------------------------------------------- */
+
+static void own_begins(flush *f)
+{
+    mp_own_begin();
+    f->own = 1;
+}
+
+static void own_ends(flush *f)
+{
+    if (f->own) mp_own_end();
+    f->own = 0;
+}
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
@@ -81,7 +97,7 @@ static void measure(flush *f)
 
 static void name_and_begin(flush *f)
 {
-    mp_run_name(f->run);
+    while (mp_run_name(f->run, 1, NAMES)) offer_gvl(f);
     mp_run_lock(f->run);
     mp_run_check(f->run);
     int error = mp_snapshot_begin(&f->snapshot, f->run->recorder, f->labels,
@@ -102,6 +118,14 @@ static void copy(flush *f)
     }
 }
 
+static void free_snapshot(flush *f)
+{
+    mp_run_lock(f->run);
+    mp_snapshot_free(f->snapshot);
+    mp_run_unlock(f->run);
+    f->snapshot = NULL;
+}
+
 static void take_snapshot(flush *f)
 {
     for (;;) {
@@ -109,8 +133,7 @@ static void take_snapshot(flush *f)
         name_and_begin(f);
         copy(f);
         if (!mp_snapshot_spoiled(f->snapshot)) return;
-        mp_snapshot_free(f->snapshot);
-        f->snapshot = NULL;
+        free_snapshot(f);
     }
 }
 
@@ -133,10 +156,13 @@ static VALUE flush_body(VALUE arg)
     flush *f = (flush *)arg;
     piece_begins(f);
     take_snapshot(f);
-    mp_comments_write(&f->comments, f->collector, f->run, mp_snapshot_live_samples(f->snapshot),
+    mp_comments_write(&f->comments, f->run, mp_snapshot_live_samples(f->snapshot),
                       mp_snapshot_live_objects(f->snapshot));
     piece_ends(f);
+    /* This thread allocates nothing there, and others would pay for the mark. */
+    own_ends(f);
     rb_thread_call_without_gvl(encode, f, NULL, NULL);
+    own_begins(f);
     check(f->error);
     piece_begins(f);
     VALUE bytes = rb_str_new((const char *)f->out.data, (long)f->out.len);
@@ -153,11 +179,20 @@ static VALUE flush_body(VALUE arg)
 static VALUE flush_ends(VALUE arg)
 {
     flush *f = (flush *)arg;
-    if (f->snapshot) mp_snapshot_free(f->snapshot);
+    if (f->snapshot) free_snapshot(f);
     mp_buffer_free(&f->out);
     mp_run_release(f->run);
-    mp_own_end();
+    own_ends(f);
     return Qnil;
+}
+
+/* Threads that have ended are still pinned if they have no name: they must not look alive. */
+static void collect(mp_collector *collector)
+{
+    mp_own_begin();
+    while (mp_run_name(collector->run, 1, UINT32_MAX)) continue;
+    mp_own_end();
+    mp_full_gc();
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -217,10 +252,10 @@ VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self)
     if (!collector->run) rb_raise(mp_eNotStarted, "the collector was never started");
 
     /* Before the thread is marked: finalizers that run now are the program's. */
-    if (f.collect && collector->run->armed) rb_method_call(0, NULL, gc_start);
+    if (f.collect && collector->run->armed) collect(collector);
     f.run = collector->run;
-    f.run->holders++;
-    mp_own_begin();
+    mp_run_hold(f.run);
+    own_begins(&f);
     VALUE profile = rb_ensure(flush_body, (VALUE)&f, flush_ends, (VALUE)&f);
     RB_GC_GUARD(self);
     return profile;
@@ -234,7 +269,5 @@ void mp_init_flush(VALUE memprofiler)
     sym_class = ID2SYM(rb_intern("class"));
     sym_age = ID2SYM(rb_intern("age"));
     sym_thread = ID2SYM(rb_intern("thread"));
-    gc_start = rb_obj_method(rb_mGC, ID2SYM(rb_intern("start")));
-    rb_gc_register_mark_object(gc_start);
     mp_init_comments();
 }

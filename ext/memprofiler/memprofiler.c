@@ -31,7 +31,7 @@ static VALUE own(VALUE self)
 }
 
 /*
- * Frames of Ruby files below this folder are left out of stacks.
+ * Frames of `FOLDER/...` and `FOLDER.rb` are left out of stacks.
  * @api private
  */
 static VALUE own_folder(VALUE self, VALUE folder)

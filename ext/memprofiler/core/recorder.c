@@ -73,9 +73,7 @@ mp_recorder *mp_recorder_new(const mp_options *options)
     mp_records_init(&r->raw_sites, sizeof(mp_site), MP_SITE_KEY_WORDS, MP_CAP_SITES);
     mp_stacks_init(&r->named_stacks, MP_CAP_STACKS, MP_CAP_STACK_WORDS);
     mp_records_init(&r->named_sites, sizeof(mp_site), MP_SITE_KEY_WORDS, MP_CAP_SITES);
-    uint64_t cap = (uint64_t)options->max_samples * 2; /* see make_room */
-    mp_live_init(&r->live, cap && cap < UINT32_MAX ? (uint32_t)cap : UINT32_MAX);
-
+    mp_live_init(&r->live, UINT32_MAX); /* make_room sees to the cap */
     r->scratch = mp_malloc((options->max_depth + 1) * sizeof *r->scratch);
 
     if (!r->scratch || !make_up_places(r)) {
@@ -256,8 +254,8 @@ void mp_recorder_next_gap(mp_recorder *r)
 
 /*
  * At its cap the table is not closed: the odds of the next samples halve, which is unbiased at any
- * moment, and the old ones are thinned where measuring is legal. Until then the table may grow on,
- * each further quarter halving the odds again; at twice the cap tracking ends.
+ * moment, and the old ones are thinned where measuring is legal. Until then the table grows on, but
+ * each further quarter halves the odds again: it would take 2^30 times the cap to get to 9 caps.
  */
 static void make_room(mp_recorder *r)
 {
@@ -294,6 +292,7 @@ void mp_recorder_sample(mp_recorder *r, const mp_allocation *allocation)
         site->record.refs++;
         mp_live_entry *entry = mp_live_at(&r->live, live);
         entry->doublings = r->doublings & 0xff;
+        if (allocation->foreign) entry->flags |= MP_LIVE_FOREIGN;
         if (allocation->class_later) {
             entry->flags |= MP_LIVE_CLASS_LATER;
             return;

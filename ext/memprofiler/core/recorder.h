@@ -15,7 +15,7 @@
  *
  * Memory: owned by the recorder, malloc(3) only, bounded by the caps below. Freed when the last
  * holder (the collector, a flush that is still encoding) lets go.
- * Locks: all but mp_recorder_hold/release's count are under the GVL or inside a collection.
+ * Locks: everything is under the GVL or inside a collection (run.h says what 4.0 adds).
  * Failure: counted in `counts`, never fatal; a sample that can't be recorded is dropped whole.
  */
 #ifndef MEMPROFILER_CORE_RECORDER_H
@@ -32,7 +32,7 @@
 #include "stacks.h"
 #include "strings.h"
 
-/* Caps: what a runaway program can make the profiler hold, some 100 MB all told. */
+/* Caps: what a runaway program can make the profiler hold, some 270 MB with every table full. */
 #define MP_CAP_FRAMES (1u << 18)
 #define MP_CAP_CLASSES (1u << 17)
 #define MP_CAP_THREADS (1u << 16)
@@ -119,6 +119,7 @@ typedef struct {
     uint32_t stack, klass, thread, labels;
     uint64_t address;
     uint64_t size;    /* bytes of the slot */
+    int foreign; /* allocated by another Ractor */
     /* `klass` is what the object is called if its class stays unknown, or if it is not tracked. */
     int class_later;
 } mp_allocation;

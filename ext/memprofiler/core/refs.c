@@ -104,7 +104,6 @@ void mp_refs_die(mp_refs *refs, uint32_t id)
 {
     mp_ref *ref = mp_refs_at(refs, id);
     mp_index_remove(&refs->index, tag_of(ref->address), id);
-    refs->generation++;
     ref->address = 0;
     ref->state = MP_REF_DEAD;
     if (ref->refs == 0)
@@ -131,7 +130,6 @@ uint32_t mp_refs_next(const mp_refs *refs, uint32_t id)
 void mp_refs_rekey(mp_refs *refs, uint64_t (*moved_to)(uint64_t address))
 {
     mp_index_clear(&refs->index);
-    refs->generation++;
     for (uint32_t id = 0; (id = mp_refs_next(refs, id)) != 0;) {
         mp_ref *ref = mp_refs_at(refs, id);
         ref->address = moved_to(ref->address);

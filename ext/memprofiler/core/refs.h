@@ -40,7 +40,6 @@ typedef struct mp_refs {
     uint32_t pending;       /* head of the list of pending items */
     uint32_t n_pending;
     uint32_t dead;          /* items that are dead and still referenced */
-    uint32_t generation;    /* changes whenever an address was forgotten or changed */
     void (*gone)(void *owner, uint32_t name); /* a freed item's name, to be given back; may be NULL */
     void *owner;
 } mp_refs;

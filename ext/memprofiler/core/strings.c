@@ -16,7 +16,6 @@ void mp_strings_init(mp_strings *strings, uint32_t cap, size_t bytes_cap)
 
 void mp_strings_destroy(mp_strings *strings)
 {
-    /* A released slot's bytes are NULL: see mp_strings_release. */
     for (uint32_t id = 1; id <= strings->slabs.top; id++) {
         mp_string *string = mp_slabs_at(&strings->slabs, id);
         if (string->refs) mp_free(string->bytes);

@@ -27,6 +27,7 @@ static uint32_t thread_number(mp_run *run)
     uintptr_t thread = rb_thread_current();
     if (thread != run->last_thread) {
         run->last_thread_id = mp_recorder_thread(run->recorder, thread);
+        run->last_thread_foreign = !mp_in_main_ractor();
         run->last_thread = thread;
     }
     return run->last_thread_id;
@@ -52,19 +53,22 @@ static void sample(mp_run *run, VALUE obj)
         .thread = thread_number(run),
         .address = obj,
         .size = mp_slot_size(obj),
+        .foreign = run->last_thread_foreign,
         .class_later = klass == 0 && mp_class_may_come(obj),
     };
     mp_recorder_sample(recorder, &allocation);
     if (run->sieve) mp_sieve_add(run, obj);
 
-    if (mp_run_wants_names(run)) mp_hooks_call_job();
+    /* Without mark bits thinning has to wait for the job; with them, for the next marking. */
+    int thin = recorder->wants_thinning && run->liveness == MP_LIVENESS_FREE;
+    if (thin || mp_run_wants_names(run)) mp_hooks_call_job();
 }
 
 void mp_run_allocated(mp_run *run, VALUE obj)
 {
     mp_run_lock(run);
-    /* Another Ractor may have been here between the count and the lock. */
-    if (run->recorder->countdown <= 0) {
+    /* From 4.0 the run may have been stopped while this Ractor waited. */
+    if (run->armed) {
         mp_run_check(run);
         sample(run, obj);
         mp_recorder_next_gap(run->recorder);

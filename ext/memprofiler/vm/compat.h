@@ -14,9 +14,6 @@
 /* 3.1-4.x. Outside a hook only, on a living object of a type that mp_measure allows. */
 size_t rb_obj_memsize_of(VALUE obj);
 
-/* 3.1-4.x: collections started so far. */
-size_t rb_gc_count(void);
-
 /* 3.2-4.x; on 3.1 every slot is one size. */
 #ifdef HAVE_RB_GC_OBJ_SLOT_SIZE
 size_t rb_gc_obj_slot_size(VALUE obj);

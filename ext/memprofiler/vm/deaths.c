@@ -48,6 +48,12 @@ static void read_class_in_gc(mp_run *run, uint32_t live, VALUE obj)
     mp_recorder_class_known(recorder, live, id);
 }
 
+static void measure_in_gc(mp_recorder *recorder, uint32_t live, VALUE obj)
+{
+    size_t size = mp_measure(obj);
+    if (size) mp_recorder_measured(recorder, live, size);
+}
+
 static void scan_live(mp_run *run)
 {
     mp_recorder *recorder = run->recorder;
@@ -58,10 +64,10 @@ static void scan_live(mp_run *run)
         VALUE obj = (VALUE)mp_live_at(live, id)->address;
         read_class_in_gc(run, id, obj);
         if (mp_gc_marked(obj)) {
+            if (mp_live_at(live, id)->flags & MP_LIVE_FOREIGN) measure_in_gc(recorder, id, obj);
             mp_live_settle(live, id, mp_gc_settled(obj));
         } else {
-            size_t size = mp_measure(obj);
-            if (size) mp_recorder_measured(recorder, id, size);
+            measure_in_gc(recorder, id, obj);
             mp_recorder_died(recorder, id);
         }
     }
@@ -80,6 +86,12 @@ static void scan_refs(mp_refs *refs)
 void mp_run_marking_ended(mp_run *run)
 {
     mp_recorder *recorder = run->recorder;
+    /* Pending things hung on the holder, and will be swept with it. */
+    if (MP_HAS_MARK_BITS && !mp_gc_marked(run->holder)) {
+        run->orphaned = 1;
+        mp_hooks_disarm(run);
+        return;
+    }
     size_t now = rb_gc_count();
     /* Equal: the hook was put on while this collection's marking was under way. */
     if (now != run->gc_count && now != run->gc_count + 1) lost(run, now);
@@ -93,13 +105,10 @@ void mp_run_marking_ended(mp_run *run)
         scan_refs(&recorder->classes);
         scan_refs(&recorder->threads);
         recorder->completed = recorder->collections;
-        /* All that died was measured; what lives is intact, and can be. */
-        if (recorder->wants_thinning) {
-            uint32_t at = 0;
-            while (mp_run_measure(run, &at, UINT32_MAX)) continue;
-        }
+        mp_run_thin(run);
     }
-    if (recorder->classes.pending || mp_recorder_untidy(recorder)) mp_hooks_call_job();
+    run->name_threads = recorder->threads.pending != 0;
+    if (run->name_threads || recorder->classes.pending || mp_recorder_untidy(recorder)) mp_hooks_call_job();
 }
 
 /* ---- free hook ------------------------------------------------------------------------------- */

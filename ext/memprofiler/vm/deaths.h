@@ -11,9 +11,6 @@
 
 #include "run.h"
 
-/* Flags of a frame in mp_refs. */
-enum { MP_FRAME_IS_C = 1 };
-
 void mp_sieve_add(mp_run *run, VALUE obj);
 /* Read the class of a sample that was allocated without one; the object must be complete. */
 void mp_read_class(mp_run *run, uint32_t live, VALUE obj);

@@ -1,9 +1,8 @@
 #include "hooks.h"
 
-#include <unistd.h>
+#include <stdio.h>
 
 #include "../core/error.h"
-#include "../core/snapshot.h"
 
 /* The runs that hooks find theirs in, by the Fixnum in the hook's data. */
 static mp_run *runs[MP_MAX_RUNS];
@@ -17,14 +16,13 @@ static struct {
     int depth;
 } own[MAX_OWN_THREADS];
 static int own_threads; /* entries of `own`, also the hook's quick question */
-static uint64_t own_objects;
 
 #if MP_JOBS_HAVE_HANDLES
 static rb_postponed_job_handle_t job_handle;
 #endif
 static int job_called;
 
-static uint64_t events_seen; /* NEWOBJ events of own allocations: see mp_hooks_check */
+static uint64_t own_events; /* NEWOBJ events of own allocations, for mp_hooks_check */
 
 /* ---- the profiler's own allocations ---------------------------------------------------------- */
 
@@ -56,11 +54,6 @@ void mp_own_end(void)
     own[at] = own[--own_threads];
 }
 
-uint64_t mp_own_objects(void)
-{
-    return own_objects;
-}
-
 /* ---- handlers -------------------------------------------------------------------------------- */
 
 static inline mp_run *run_of(VALUE data)
@@ -71,18 +64,9 @@ static inline mp_run *run_of(VALUE data)
 __attribute__((noinline)) static int is_own(mp_run *run)
 {
     if (own_place(rb_thread_current()) < 0) return 0;
-    events_seen++;
+    own_events++;
     run->recorder->counts.own_objects++;
     return 1;
-}
-
-static inline int64_t count_down(int64_t *countdown)
-{
-#if MP_HOOKS_ARE_GLOBAL
-    return __atomic_sub_fetch(countdown, 1, __ATOMIC_RELAXED);
-#else
-    return --*countdown;
-#endif
 }
 
 /* The first lines are what every allocation pays. */
@@ -91,7 +75,8 @@ static void on_newobj(VALUE data, rb_trace_arg_t *arg)
     mp_run *run = run_of(data);
     if (__builtin_expect(run == NULL, 0)) return;
     if (__builtin_expect(own_threads != 0, 0) && is_own(run)) return;
-    if (__builtin_expect(count_down(run->countdown) > 0, 1)) return;
+    /* From 4.0 too one at a time: the VM lock is held. */
+    if (__builtin_expect(--*run->countdown > 0, 1)) return;
     mp_run_allocated(run, rb_tracearg_object(arg));
 }
 
@@ -132,14 +117,19 @@ static int take_off(raw_hook hook, int slot)
                                           INT2FIX(slot));
 }
 
-static void add_all(const mp_run *run)
+/*
+ * Adding a hook allocates, and may collect: what is counted as seen is set when collections are
+ * heard of, and samples come last.
+ */
+static void add_all(mp_run *run)
 {
-    add(on_newobj, RUBY_INTERNAL_EVENT_NEWOBJ, run->slot);
     add(on_end_mark, RUBY_INTERNAL_EVENT_GC_END_MARK, run->slot);
     if (run->liveness == MP_LIVENESS_FREE) {
         add(on_end_sweep, RUBY_INTERNAL_EVENT_GC_END_SWEEP, run->slot);
         add(on_freeobj, RUBY_INTERNAL_EVENT_FREEOBJ, run->slot);
     }
+    run->gc_count = rb_gc_count();
+    add(on_newobj, RUBY_INTERNAL_EVENT_NEWOBJ, run->slot);
 }
 
 /* How many were found; 0 when this Ractor's list is not the one that has them. */
@@ -163,12 +153,20 @@ int mp_hooks_arm(mp_run *run)
     return MP_ELIMIT;
 }
 
+int mp_hooks_full(void)
+{
+    for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
+        if (!runs[slot] && !stale[slot]) return 0;
+    }
+    return 1;
+}
+
 void mp_hooks_disarm(mp_run *run)
 {
-    if (!run->armed) return;
+    run->armed = 0;
+    if (run->slot < 0) return;
     runs[run->slot] = NULL;
     if (!take_all_off(run->slot)) stale[run->slot] = 1; /* tried again by the next start */
-    run->armed = 0;
     run->slot = -1;
 }
 
@@ -179,23 +177,30 @@ int mp_hooks_stop_all(const char *reason)
         mp_run *run = runs[slot];
         if (!run) continue;
         any = 1;
-        run->stopped = reason;
+        snprintf(run->stopped, sizeof run->stopped, "%s", reason);
         mp_run_stop(run);
     }
     return any;
 }
 
+static VALUE allocate_one(VALUE klass)
+{
+    return rb_obj_alloc(klass);
+}
+
 void mp_hooks_check(mp_run *run)
 {
     if (!run->armed) return;
+    uint64_t before = own_events;
+    int error;
     mp_own_begin();
-    uint64_t before = events_seen;
-    rb_obj_alloc(rb_cObject);
-    int heard = events_seen != before;
+    rb_protect(allocate_one, rb_cObject, &error);
     mp_own_end();
-    if (heard) return;
+    if (error || own_events != before) return;
+    size_t seen = run->gc_count;
     take_all_off(run->slot);
     add_all(run);
+    run->gc_count = seen; /* the collections nobody saw are still to be noticed */
     run->recorder->counts.rearmed++;
 }
 
@@ -207,7 +212,11 @@ static void job(void *unused)
     job_called = 0;
     mp_own_begin();
     for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
-        if (runs[slot]) mp_run_settle(runs[slot]);
+        mp_run *run = runs[slot];
+        if (!run) continue;
+        mp_run_hold(run); /* settling allocates, and a collection may take its collector */
+        mp_run_settle(run);
+        mp_run_release(run);
     }
     mp_own_end();
 }
@@ -241,15 +250,7 @@ static void forked(void)
     job_called = 0;
     for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
         mp_run *run = runs[slot];
-        if (!run) continue;
-        /* Or every worker would sample the same allocations. */
-        mp_sampler_reseed(&run->recorder->sampler,
-                          mp_sampler_random(&run->recorder->sampler) ^ (uint64_t)getpid());
-        mp_snapshots_keep(run->recorder, here);
-        run->naming = 0;
-#if MP_HOOKS_ARE_GLOBAL
-        pthread_mutex_init(&run->lock, NULL);
-#endif
+        if (run) mp_run_forked(run, here);
     }
 }
 

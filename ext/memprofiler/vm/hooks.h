@@ -19,6 +19,8 @@
 
 void mp_hooks_init(void);
 int mp_hooks_arm(mp_run *run);
+/* All places are taken. */
+int mp_hooks_full(void);
 void mp_hooks_disarm(mp_run *run);
 /* Stop every run there is, for this reason; true when there was one. */
 int mp_hooks_stop_all(const char *reason);
@@ -30,7 +32,5 @@ void mp_hooks_call_job(void);
 
 void mp_own_begin(void);
 void mp_own_end(void);
-/* Objects allocated by the profiler itself since the process began. */
-uint64_t mp_own_objects(void);
 
 #endif

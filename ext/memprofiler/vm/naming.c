@@ -27,6 +27,20 @@ static uint32_t intern_value(mp_run *run, VALUE string)
     return id;
 }
 
+/*
+ * Whatever is raised in `read` (out of memory, or by a TracePoint of the program's) ends here. An
+ * exception that was being handled is put back.
+ */
+static VALUE protect(VALUE (*read)(VALUE), VALUE argument)
+{
+    VALUE before = rb_errinfo();
+    int error;
+    VALUE value = rb_protect(read, argument, &error);
+    if (!error) return value;
+    rb_set_errinfo(rb_obj_is_kind_of(before, rb_eException) ? before : Qnil);
+    return Qnil;
+}
+
 /* ---- frames ---------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -65,25 +79,30 @@ static int equals(VALUE string, const char *text)
            starts_with(string, text, strlen(text));
 }
 
+/* The library's own files: its folder, and the one beside it that bears its name. */
+static int in_own_folder(VALUE file)
+{
+    if (NIL_P(own_folder)) return 0;
+    size_t length = (size_t)RSTRING_LEN(own_folder);
+    if (!starts_with(file, RSTRING_PTR(own_folder), length)) return 0;
+    const char *rest = RSTRING_PTR(file) + length;
+    size_t left = (size_t)RSTRING_LEN(file) - length;
+    return (left > 0 && rest[0] == '/') || (left == 3 && memcmp(rest, ".rb", 3) == 0);
+}
+
 /* Only what really is the profiler's: its C functions by name space, its Ruby code by folder. */
 static int is_ours(const frame_names *names)
 {
-    if (NIL_P(names->file)) {
-        return equals(names->class_path, "Memprofiler") ||
-               starts_with(names->class_path, "Memprofiler::", 13);
-    }
-    return !NIL_P(own_folder) && starts_with(names->file, RSTRING_PTR(own_folder),
-                                             (size_t)RSTRING_LEN(own_folder));
+    if (!NIL_P(names->file)) return in_own_folder(names->file);
+    return equals(names->class_path, "Memprofiler") ||
+           starts_with(names->class_path, "Memprofiler::", 13);
 }
 
 static void name_frame(mp_run *run, uint32_t id, VALUE frame)
 {
     mp_recorder *recorder = run->recorder;
     frame_names names = {.frame = frame, .name = Qnil, .file = Qnil, .class_path = Qnil};
-    VALUE raised = rb_errinfo();
-    int error;
-    rb_protect(read_frame, (VALUE)&names, &error);
-    if (error) rb_set_errinfo(raised);
+    protect(read_frame, (VALUE)&names);
 
     mp_run_lock(run);
     uint32_t file = 0;
@@ -118,19 +137,10 @@ static VALUE read_class(VALUE klass)
     return rb_class_path(rb_class_real(klass));
 }
 
-static VALUE protected_string(VALUE (*read)(VALUE), VALUE of)
-{
-    VALUE raised = rb_errinfo();
-    int error;
-    VALUE string = rb_protect(read, of, &error);
-    if (error) rb_set_errinfo(raised);
-    return error ? Qnil : string;
-}
-
 static void name_class(mp_run *run, uint32_t id, VALUE klass)
 {
     mp_recorder *recorder = run->recorder;
-    VALUE string = protected_string(read_class, klass);
+    VALUE string = protect(read_class, klass);
     mp_run_lock(run);
     uint32_t name = intern_value(run, string);
     if (name == MP_STRING_NONE) {
@@ -165,7 +175,7 @@ static VALUE read_thread(VALUE thread)
 
 static void name_thread(mp_run *run, uint32_t id, VALUE thread)
 {
-    VALUE string = protected_string(read_thread, thread);
+    VALUE string = protect(read_thread, thread);
     mp_run_lock(run);
     uint32_t name = intern_value(run, string);
     mp_refs_name(&run->recorder->threads, id, name == MP_STRING_NONE ? 0 : name, 0);
@@ -178,37 +188,30 @@ static void name_thread(mp_run *run, uint32_t id, VALUE thread)
  * Pending items stay pinned until they are named. The names are read without the lock, since that
  * allocates; meanwhile another Ractor may add items (from 4.0), but none takes any away.
  */
-static void name_all(mp_run *run, mp_refs *refs, void (*name)(mp_run *, uint32_t, VALUE))
+static uint32_t name_some(mp_run *run, mp_refs *refs, void (*name)(mp_run *, uint32_t, VALUE),
+                          uint32_t most)
 {
-    for (;;) {
+    for (; most > 0 && !run->orphaned; most--) {
         mp_run_lock(run);
         uint32_t id = refs->pending;
         VALUE object = id ? (VALUE)mp_refs_at(refs, id)->address : 0;
         mp_run_unlock(run);
-        if (!id) return;
+        if (!id) break;
         name(run, id, object);
     }
+    return most;
 }
 
-static void name_pending(mp_run *run, int threads)
+int mp_run_name(mp_run *run, int threads, uint32_t most)
 {
     mp_recorder *recorder = run->recorder;
-    if (run->naming) return;
+    if (run->naming || run->orphaned) return 0;
     run->naming = 1;
-    name_all(run, &recorder->frames, name_frame);
-    name_all(run, &recorder->classes, name_class);
-    if (threads) name_all(run, &recorder->threads, name_thread);
+    most = name_some(run, &recorder->frames, name_frame, most);
+    most = name_some(run, &recorder->classes, name_class, most);
+    if (threads) most = name_some(run, &recorder->threads, name_thread, most);
     run->naming = 0;
-}
-
-void mp_run_name(mp_run *run)
-{
-    name_pending(run, 1);
-}
-
-void mp_run_name_all_but_threads(mp_run *run)
-{
-    name_pending(run, 0);
+    return most == 0;
 }
 
 void mp_naming_own_folder(VALUE folder)

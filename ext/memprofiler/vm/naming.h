@@ -1,6 +1,6 @@
 /*
  * What frames, classes and threads are called. Run outside hooks and collections, since Ruby's own
- * functions for this allocate; nothing here runs Ruby code or lets another thread in.
+ * functions for this allocate. No method of the program's is called; a TracePoint on C calls may run.
  *
  * Locks: GVL. Failure: a name that can't be had becomes "(unnamed)".
  */
@@ -10,7 +10,7 @@
 #include "compat.h"
 
 void mp_naming_init(void);
-/* Frames of Ruby files under this folder (with a slash at its end) are the profiler's own. */
+/* `FOLDER/...` and `FOLDER.rb` are the profiler's own files. */
 void mp_naming_own_folder(VALUE folder);
 
 #endif

@@ -1,21 +1,46 @@
 #include "run.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "../core/error.h"
 #include "../core/mem.h"
+#include "../core/snapshot.h"
 #include "deaths.h"
 #include "gc_bits.h"
 #include "hooks.h"
 #include "naming.h"
+
+#if MP_HOOKS_ARE_GLOBAL
+#include <ruby/ractor.h>
+#endif
 
 static VALUE sym_total_allocated;
 
 /* Collections without an event that are taken for a sign that the VM lost our hooks. */
 #define LOST_HOOKS_AT 3
 
+#if MP_HOOKS_ARE_GLOBAL
+/* Set in the main Ractor only: how a hook knows where it runs. */
+static rb_ractor_local_key_t main_key;
+static const struct rb_ractor_local_storage_type main_key_type = {NULL, NULL};
+#endif
+
+int mp_in_main_ractor(void)
+{
+#if MP_HOOKS_ARE_GLOBAL
+    return rb_ractor_local_storage_ptr(main_key) != NULL;
+#else
+    return 1; /* up to 3.4 a hook is its Ractor's, and a collector the main one's */
+#endif
+}
+
 void mp_run_init(void)
 {
+#if MP_HOOKS_ARE_GLOBAL
+    main_key = rb_ractor_local_storage_ptr_newkey(&main_key_type);
+    rb_ractor_local_storage_ptr_set(main_key, &main_key);
+#endif
     sym_total_allocated = ID2SYM(rb_intern("total_allocated_objects"));
     mp_gc_bits_init();
     mp_naming_init();
@@ -64,10 +89,20 @@ mp_run *mp_run_new(const mp_options *options, mp_liveness liveness)
     return run;
 }
 
+void mp_run_hold(mp_run *run)
+{
+    run->holders++;
+}
+
+void mp_run_drop(mp_run *run)
+{
+    mp_hooks_disarm(run);
+    mp_run_release(run);
+}
+
 void mp_run_release(mp_run *run)
 {
     if (--run->holders) return;
-    mp_hooks_disarm(run);
     if (run->recorder) mp_recorder_release(run->recorder);
     mp_free(run->frames);
     mp_free(run->lines);
@@ -83,9 +118,9 @@ static uint64_t total_allocated(void)
     return rb_gc_stat(sym_total_allocated);
 }
 
-int mp_run_start(mp_run *run)
+int mp_run_start(mp_run *run, VALUE holder)
 {
-    run->gc_count = rb_gc_count();
+    run->holder = holder;
     run->allocated_before = total_allocated();
     return mp_hooks_arm(run);
 }
@@ -137,15 +172,11 @@ int mp_run_measure(mp_run *run, uint32_t *at, uint32_t most)
     if (!run->armed) return 0;
     for (uint32_t n = 0; n < most; n++) {
         uint32_t id = mp_live_next(live, *at);
-        if (!id) {
-            if (recorder->wants_thinning && !live->cursors) mp_recorder_thin(recorder);
-            return 0;
-        }
+        if (!id) return 0;
         *at = id;
         mp_live_entry *entry = mp_live_at(live, id);
-        if (entry->flags & MP_LIVE_FROZEN) continue;
+        if (entry->flags & (MP_LIVE_FROZEN | MP_LIVE_FOREIGN) || may_be_swept(run, entry)) continue;
         VALUE obj = (VALUE)entry->address;
-        if (may_be_swept(run, entry)) continue;
         mp_read_class(run, id, obj);
         size_t size = mp_measure(obj);
         if (size) mp_recorder_measured(recorder, id, size);
@@ -154,42 +185,63 @@ int mp_run_measure(mp_run *run, uint32_t *at, uint32_t most)
     return 1;
 }
 
+void mp_run_thin(mp_run *run)
+{
+    mp_recorder *recorder = run->recorder;
+    if (!recorder->wants_thinning || recorder->live.cursors) return;
+    uint32_t at = 0;
+    while (mp_run_measure(run, &at, UINT32_MAX)) continue;
+    mp_recorder_thin(recorder);
+}
+
 void mp_run_stop(mp_run *run)
 {
     if (!run->armed) return;
+    mp_run_hold(run);
     mp_own_begin();
+    while (mp_run_name(run, 1, UINT32_MAX)) continue;
     mp_run_finish_sweep(run);
-    mp_run_name(run);
     mp_run_lock(run);
     mp_run_check(run);
     uint32_t at = 0;
     while (mp_run_measure(run, &at, UINT32_MAX)) continue;
-    mp_run_unlock(run);
     run->unseen = mp_run_unseen(run);
+    run->armed = 0; /* a hook that waits for the lock goes home */
+    mp_run_unlock(run);
     mp_hooks_disarm(run);
-    mp_run_name(run); /* measuring may have met a class that came late */
+    /* What measuring, or another Ractor, has met since; pending things are pinned all the while. */
+    while (mp_run_name(run, 1, UINT32_MAX)) continue;
+    mp_run_lock(run);
     mp_recorder_fold(run->recorder);
     mp_recorder_freeze(run->recorder);
+    mp_run_unlock(run);
     mp_own_end();
+    mp_run_release(run);
 }
+
+/* Names at a time, some milliseconds' worth: the program waits for the job. */
+#define JOB_NAMES 1000u
 
 void mp_run_settle(mp_run *run)
 {
+    mp_recorder *recorder = run->recorder;
     if (run->lost_hooks >= LOST_HOOKS_AT) {
         mp_hooks_check(run);
         run->lost_hooks = 0;
     }
-    int untidy = mp_recorder_untidy(run->recorder);
-    if (untidy || run->recorder->threads.n_pending > MP_UNNAMED_THREADS) {
-        mp_run_name(run);
-    } else {
-        mp_run_name_all_but_threads(run);
+    int untidy = mp_recorder_untidy(recorder);
+    if (mp_run_name(run, run->name_threads || untidy, JOB_NAMES)) {
+        mp_hooks_call_job();
+        return;
     }
-    if (untidy) {
-        mp_run_lock(run);
-        mp_recorder_tidy(run->recorder);
-        mp_run_unlock(run);
-    }
+    run->name_threads = 0;
+    if (!run->armed) return; /* naming allocates, and its collector may have died of that */
+    if (recorder->wants_thinning) mp_run_finish_sweep(run);
+    mp_run_lock(run);
+    mp_run_check(run);
+    mp_run_thin(run);
+    if (untidy) mp_recorder_tidy(recorder);
+    mp_run_unlock(run);
 }
 
 static void mark_pending(const mp_refs *refs)
@@ -221,6 +273,7 @@ static uint64_t moved_to(uint64_t address)
 void mp_run_compact(mp_run *run)
 {
     if (!run->armed) return;
+    run->holder = rb_gc_location(run->holder);
     after_moves(run);
     mp_run_check(run);
     mp_recorder *recorder = run->recorder;
@@ -235,4 +288,17 @@ void mp_run_compact(mp_run *run)
             mp_sieve_add(run, (VALUE)mp_live_at(&recorder->live, id)->address);
         }
     }
+}
+
+void mp_run_forked(mp_run *run, VALUE here)
+{
+#if MP_HOOKS_ARE_GLOBAL
+    pthread_mutex_init(&run->lock, NULL);
+#endif
+    mp_recorder *recorder = run->recorder;
+    /* Or every worker would sample the same allocations. */
+    mp_sampler_reseed(&recorder->sampler,
+                      mp_sampler_random(&recorder->sampler) ^ (uint64_t)getpid());
+    mp_snapshots_keep(recorder, here);
+    run->naming = 0;
 }

@@ -9,9 +9,10 @@
  *   run.c         start, stop, measuring, compaction, pinning, the postponed job
  *
  * Memory: owned by its collector (collector.c), malloc(3). Holds the recorder.
- * Locks: the GVL, or a running collection; from Ruby 4.0, where several Ractors allocate at once,
- * `lock` guards the recorder inside the NEWOBJ hook (everything else runs with the others stopped,
- * or takes it too).
+ * Locks: the GVL, or a running collection. From Ruby 4.0 other Ractors allocate without main's GVL:
+ * their NEWOBJ hooks hold the VM lock, then take `lock`; whoever changes or walks the recorder under
+ * the GVL takes it too, and does nothing under it that may want the VM lock (no allocation). What
+ * another Ractor's object looks like may only be read while all are stopped, in a collection.
  */
 #ifndef MEMPROFILER_VM_RUN_H
 #define MEMPROFILER_VM_RUN_H
@@ -31,19 +32,23 @@ typedef struct mp_run {
     int64_t *countdown; /* the recorder's */
     mp_recorder *recorder;
     int holders;         /* the collector, and flushes under way */
-    int armed;           /* hooks are on */
+    VALUE holder;        /* the collector: nothing else keeps pending objects alive */
+    int armed;           /* hooks are on, and samples are taken */
+    int orphaned;        /* the holder is dead: pending objects may be gone */
     int slot;            /* in the table of hooks.c; -1 when not armed */
     mp_liveness liveness;
     size_t gc_count;     /* the collection whose GC_END_MARK was the last one seen */
-    int lost_hooks;      /* collections in a row that fired no event, as dmark counted them */
+    int lost_hooks;      /* calls of dmark in a row that found events missing */
+    int name_threads;    /* a collection came by since some were first seen: time to name them */
     int naming;          /* naming is under way: a job in the middle of it does nothing */
-    const char *stopped; /* why it was stopped, when nobody asked for it; else NULL */
+    char stopped[128];   /* why it was stopped, when nobody asked for it; else empty */
 
     uint64_t allocated_before; /* the VM's own count of allocations, at the start */
     uint64_t unseen;           /* mp_run_unseen at the stop; from 3.4: at the last GC_END_MARK */
 
     uintptr_t last_thread; /* and its number, for as long as no collection came by */
     uint32_t last_thread_id;
+    int last_thread_foreign; /* it is another Ractor's */
     uint32_t kinds[MP_KINDS]; /* class numbers for objects without a class */
 
     VALUE *frames; /* max_depth + 1, for rb_profile_frames */
@@ -59,39 +64,45 @@ typedef struct mp_run {
 void mp_run_init(void);
 /* NULL without memory. The one who makes it is its first holder. */
 mp_run *mp_run_new(const mp_options *options, mp_liveness liveness);
-/* The last one frees it, taking the hooks off if they are on. Legal in a dfree. */
+void mp_run_hold(mp_run *run);
+/* The last one frees it. Legal in a dfree. */
 void mp_run_release(mp_run *run);
+/* Its collector lets go of it: hooks off, whoever else still holds it. Legal in a dfree. */
+void mp_run_drop(mp_run *run);
 
 /* MP_OK, MP_ELIMIT (too many runs at once) or MP_ENOMEM. */
-int mp_run_start(mp_run *run);
+int mp_run_start(mp_run *run, VALUE holder);
 /* Measures and freezes what lives, forgets all addresses. */
 void mp_run_stop(mp_run *run);
 /* `GC.stat(:total_allocated_objects)` since the start, less what the run has seen or kept out. */
 uint64_t mp_run_unseen(const mp_run *run);
+
+/* From 4.0 a hook may run in any Ractor. Legal in every hook. */
+int mp_in_main_ractor(void);
 
 /* Before any address is used: if a collection went unseen, all that lived is given up. */
 void mp_run_check(mp_run *run);
 /* Free hook: let a sweep under way end, so that the living are known. Outside hooks. */
 void mp_run_finish_sweep(mp_run *run);
 /*
- * Measure up to `most` living samples after *at, moving it on; thin at the end, if due. True while
- * there is more. To be called outside hooks, after mp_run_check.
+ * Measure up to `most` living samples after *at, moving it on. True while there is more. Outside
+ * hooks, after mp_run_check.
  */
 int mp_run_measure(mp_run *run, uint32_t *at, uint32_t most);
+/* If thinning is due: measure all at once, and thin. Where measuring is legal. */
+void mp_run_thin(mp_run *run);
 /*
- * Name all that is pending. Allocates; must be the profiler's own. Lets no other thread in.
- * Threads are named only by a flush or stop, or when more than MP_UNNAMED_THREADS wait: a thread
- * mostly gets its name from its own first lines.
+ * Name up to `most` pending things; true while there are more. Allocates; must be the profiler's
+ * own. Of the program, only a TracePoint on C calls can run in it.
+ *
+ * A thread mostly gets its name from its own first lines, so the job leaves threads unnamed, and
+ * alive, until a collection has come by.
  */
-#define MP_UNNAMED_THREADS 256u
-void mp_run_name(mp_run *run);
-void mp_run_name_all_but_threads(mp_run *run);
-/* There is something for mp_run_settle to do. */
+int mp_run_name(mp_run *run, int threads, uint32_t most);
+/* The postponed job has something to name. */
 static inline int mp_run_wants_names(const mp_run *run)
 {
-    const mp_recorder *recorder = run->recorder;
-    return recorder->frames.pending || recorder->classes.pending ||
-           recorder->threads.n_pending > MP_UNNAMED_THREADS;
+    return run->recorder->frames.pending || run->recorder->classes.pending;
 }
 /* What the postponed job does: naming, tidying, and a look whether the hooks still fire. */
 void mp_run_settle(mp_run *run);
@@ -99,6 +110,8 @@ void mp_run_settle(mp_run *run);
 /* For the collector's dmark and dcompact. */
 void mp_run_mark(mp_run *run);
 void mp_run_compact(mp_run *run);
+/* In a forked child, whose only thread is `here` (0: not a Ruby thread). */
+void mp_run_forked(mp_run *run, VALUE here);
 
 /* From 3.4: objects are about to be moved, which must not pass for allocations. */
 void mp_run_before_moves(mp_run *run);
@@ -108,6 +121,9 @@ void mp_run_allocated(mp_run *run, VALUE obj);
 void mp_run_marking_ended(mp_run *run);
 void mp_run_sweep_ended(mp_run *run);
 void mp_run_freed(mp_run *run, VALUE obj);
+
+/* Flags of a frame in mp_refs. */
+enum { MP_FRAME_IS_C = 1 };
 
 static inline void mp_run_lock(mp_run *run)
 {
