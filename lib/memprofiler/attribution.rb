@@ -9,7 +9,7 @@ module Memprofiler
     # neither has Ruby's own library in Ruby (`<internal:kernel>`), so what they
     # allocate goes to the nearest caller that has one.
     class Attribution
-      GROUPS = %i[line function file gem class].freeze
+      GROUPS = %i[line file gem function class].freeze
       # Frames of this library, by file or by name space. A program sees none of them.
       OWN_DIRECTORY = File.expand_path(__dir__)
       OWN_FILE = %r{\A#{Regexp.escape(OWN_DIRECTORY)}[./]|/memprofiler-\d[^/]*/lib/memprofiler[./]}

@@ -84,6 +84,9 @@ module Memprofiler
       0
     rescue Errno::EPIPE
       0 # whoever read it (head, a pager) has seen enough
+    rescue SystemCallError => e # a full disk
+      complain("memprofiler: cannot write the output: #{SystemCallError.new(e.errno).message}")
+      FAILURE_STATUS
     end
 
     # @api private

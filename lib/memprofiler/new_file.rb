@@ -3,8 +3,10 @@
 module Memprofiler
   # Files that appear whole or not at all, readable by their owner only, and that
   # never take the place of one that is there. Used inside profiled programs too:
-  # it loads no library, leaves the program's random numbers alone, and keeps the
-  # File that was there when it was loaded (test suites replace ::File by fakes).
+  # it loads no library, keeps the File that was there when it was loaded (test
+  # suites replace ::File by fakes), and gives each method just what it takes:
+  # Ruby asks anything else for to_str, to_int or to_hash, which a program's own
+  # method_missing may answer.
   module NewFile
     FILE = ::File
     PROCESS = ::Process
@@ -17,16 +19,30 @@ module Memprofiler
     # @param bytes [String]
     # @raise [SystemCallError] Errno::EEXIST when something is there already
     def self.write(path, bytes)
-      beside = FILE.join(FILE.dirname(path), ".memprofiler.#{PROCESS.pid}.#{nanoseconds.to_s(36)}")
-      file = FILE.open(beside, EXCLUSIVE, 0o600)
+      file, beside = open_beside(path)
       begin
+        file.binmode # Encoding.default_internal would have them transcoded
+        file.sync = true # nothing is left to be written when it's closed after an error
         file.chmod(0o600) # whatever the umask is
         file.write(bytes)
         file.close # a full disk may say so only here
         publish(beside, path)
       ensure
-        file.close
         remove(beside)
+        file.close
+      end
+    end
+
+    # The name has no clock and no random number in it: programs stop the one in
+    # their tests, and count on the sequence of the other.
+    def self.open_beside(path)
+      number = 0
+      begin
+        beside = "#{FILE.dirname(path)}/.memprofiler.#{PROCESS.pid}.#{number}"
+        [FILE.open(beside, EXCLUSIVE, 0o600), beside]
+      rescue Errno::EEXIST
+        number += 1
+        retry
       end
     end
 
@@ -46,10 +62,6 @@ module Memprofiler
       nil # it was renamed
     end
 
-    def self.nanoseconds
-      PROCESS.clock_gettime(PROCESS::CLOCK_MONOTONIC, :nanosecond)
-    end
-
-    private_class_method :publish, :remove, :nanoseconds
+    private_class_method :open_beside, :publish, :remove
   end
 end

@@ -106,6 +106,8 @@ module Memprofiler
       bytes = pprof_data
       begin
         NewFile.write(path, bytes)
+      rescue Errno::EEXIST
+        raise WriteError, "#{path}: a file is there already, and is never replaced"
       rescue SystemCallError => e
         raise WriteError, "#{path}: #{SystemCallError.new(e.errno).message}"
       end
@@ -127,7 +129,7 @@ module Memprofiler
     # cumulative value counts a stack once, however often the row is in it.
     #
     # @param metric [Symbol] one of {#sample_types}
-    # @param by [:line, :function, :file, :gem, :class] what a row is. `:class`
+    # @param by [:line, :file, :gem, :function, :class] what a row is. `:class`
     #   needs a profile with class labels: `flush(labels: [:class])`.
     # @param n [Integer, nil] how many rows, at least 1; nil: all
     # @return [Array<Row>]

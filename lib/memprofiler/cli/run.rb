@@ -57,9 +57,10 @@ module Memprofiler
         return CLI.print_out(Run.help) if @help
 
         output = Memprofiler::Run::Output.new(@directory)
+        # (It stays referred to: it has the pipe that signals go to, up to the end.)
+        @command = Memprofiler::Run::Command.new(@words, environment(output))
         begin
-          status = Memprofiler::Run::Command.new(@words, environment(output)).run
-          report(output)
+          status = @command.run { report(output) }
         ensure
           output.close
         end
@@ -103,8 +104,8 @@ module Memprofiler
       def report(output)
         summary = Memprofiler::Run::Summary.new(output)
         $stderr.write(summary.text(CLI.width($stderr))) unless @quiet
-      rescue StandardError => e
-        CLI.complain("memprofiler run: no report: #{e.message}")
+      rescue Exception => e # rubocop:disable Lint/RescueException
+        CLI.complain("memprofiler run: no report: #{e.class}: ".b << e.message.b)
       end
 
       def end_like(status)

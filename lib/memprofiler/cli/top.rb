@@ -67,9 +67,34 @@ module Memprofiler
 
       # One after another, so that only their sum is in memory.
       def sum
-        Profile.sum(@files.lazy.map { |file| Profile.load(file) })
+        @files.uniq! { |file| identity(file) }
+        processes = {} # by file
+        profiles = @files.lazy.map do |file|
+          Profile.load(file).tap { |profile| processes[file] = profile.metadata[:pid].to_s.split(", ") }
+        end
+        Profile.sum(profiles).tap { warn_of_parts(processes) }
       rescue ArgumentError => e
         raise Error, "these files can't be summed: #{e.message}"
+      end
+
+      # A file counts once, by whatever names it's called.
+      def identity(file)
+        File.stat(file).then { |stat| [stat.dev, stat.ino] }
+      rescue SystemCallError, ArgumentError
+        file # which reading it will explain
+      end
+
+      # A folder's files with their own sum among them (merged.pb.gz)
+      def warn_of_parts(processes)
+        processes.each do |sum, pids|
+          next if pids.size < 2
+
+          parts = processes.select { |file, others| file != sum && others.any? && (others - pids).empty? }.keys
+          next if parts.empty?
+
+          CLI.complain("memprofiler top: note: #{sum} is a sum, maybe with #{parts.first} in it" \
+                       "#{", and #{parts.size - 1} more" if parts.size > 1}: these count twice")
+        end
       end
 
       def json(profile)

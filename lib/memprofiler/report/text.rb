@@ -30,7 +30,7 @@ module Memprofiler
       # @param directory [String]
       def initialize(width, directory)
         @width = width
-        @directory = "#{directory.dup.force_encoding(Encoding::UTF_8).delete_suffix("/")}/"
+        @directory = "#{directory.b.delete_suffix("/")}/"
       end
 
       # @param name [String] a row's name
@@ -38,7 +38,7 @@ module Memprofiler
       # @param used [Integer] columns that the line has used already
       def name(name, by, used)
         path = %i[line file].include?(by)
-        name = name.delete_prefix(@directory) if path
+        name = name.b.delete_prefix(@directory) if path # in bytes: their encodings may differ
         name = printable(name)
         return name if @width.nil?
 

@@ -26,18 +26,22 @@ module Memprofiler
         @environment = environment
       end
 
-      # Runs the command to its end.
+      # Runs the command to its end, then the block. From then on no signal of those
+      # that were passed on ends this process: all that it has still to do is to end
+      # as the command did.
       #
       # @return [Process::Status]
       # @raise [NotStarted]
-      def run
-        relay = RelayThread.new
+      def run(&block)
+        @relay = RelayThread.new
         @pid = spawn
         let_go_of_streams
-        relay.start(@pid)
-        wait
+        @relay.start(@pid)
+        status = wait
+        @relay.afterwards(&block)
+        status
       ensure
-        relay&.stop
+        @relay&.stop
       end
 
       private

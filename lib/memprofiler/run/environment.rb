@@ -37,7 +37,7 @@ module Memprofiler
       # What a Ruby must be for the extension to fit, as preload.rb says it too: a
       # native extension can crash one that is only nearly the same.
       def self.ruby
-        [RUBY_ENGINE, RUBY_VERSION, RUBY_PATCHLEVEL, RUBY_REVISION, RUBY_PLATFORM].join(" ")
+        "#{RUBY_ENGINE} #{RUBY_VERSION} #{RUBY_PATCHLEVEL} #{RUBY_REVISION} #{RUBY_PLATFORM}"
       end
       private_class_method :ruby
     end

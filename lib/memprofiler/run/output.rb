@@ -24,7 +24,8 @@ module Memprofiler
       # @raise [WriteError] naming the folder and why it can't be written
       def initialize(directory)
         @made = false
-        @path = File.expand_path(directory || fresh_name)
+        # All paths are labelled so, as in the command line, whatever the locale is.
+        @path = File.expand_path(directory || fresh_name).force_encoding(Encoding::UTF_8)
         make
         # Of this run only: several may write to one folder at a time.
         time = Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
@@ -37,12 +38,13 @@ module Memprofiler
       # @return [Array<Entry>] the last state of each process, in order of their starts
       def entries
         File.binread(@manifest).lines(chomp: true).each_with_object({}) do |line, found|
-          state, pid, program, text = line.split("\t", 4)
+          state, pid, program, text = line.force_encoding(Encoding::UTF_8).scrub.split("\t", 4)
           state = STATES[state]
           next unless state && text
 
+          text = File.join(@path, text) if state == :profiled # its name is plain ASCII
           # After an exec the same process starts, or is skipped, once more.
-          found[pid] = Entry.new(state: state, pid: pid.to_i, program: text_of(program), text: text_of(text))
+          found[pid] = Entry.new(state: state, pid: pid.to_i, program: program, text: text)
         end.values
       end
 
@@ -57,11 +59,6 @@ module Memprofiler
       end
 
       private
-
-      # Paths may be in any encoding.
-      def text_of(bytes)
-        bytes.force_encoding(Encoding.find("filesystem"))
-      end
 
       def fresh_name
         name = Time.now.strftime("memprofiler-%Y%m%d-%H%M%S")

@@ -13,12 +13,16 @@ module Memprofiler
     class RelayThread
       # What a process can be sent on purpose. Faults (SEGV and its like) are
       # each process's own; CHLD is about our child; KILL and STOP can't be had.
-      SIGNALS = %w[HUP INT QUIT TERM USR1 USR2 ALRM TSTP TTIN TTOU CONT WINCH XCPU].freeze
+      SIGNALS = %w[HUP INT QUIT TERM USR1 USR2 ALRM TSTP TTIN TTOU CONT WINCH XCPU XFSZ].freeze
       ANSWER = 0 # stands for a signal in the bystander's answers
       PATIENCE = 1 # second for an answer: the bystander may have been killed
-      private_constant :SIGNALS, :ANSWER, :PATIENCE
+      # What ends the work after the command's end, unless it comes in haste: a hand
+      # that presses Ctrl-C again and again meant the command.
+      ENDING = %w[HUP INT QUIT TERM].freeze
+      HASTE = 1 # second
+      private_constant :SIGNALS, :ANSWER, :PATIENCE, :ENDING, :HASTE
 
-      # From now on no such signal ends this process.
+      # From now on no such signal ends this process, up to its end.
       def initialize
         @reader, @writer = IO.pipe
         Relay.watch(@writer.fileno, Signal.list.values_at(*SIGNALS).compact)
@@ -34,10 +38,17 @@ module Memprofiler
         @thread = Thread.new { pass_on }
       end
 
-      # The watched signals have their default actions again.
+      # The command has ended: runs a block, which a signal may cut short.
+      def afterwards(&block)
+        @thread.kill.join
+        work = Thread.new(&block)
+        @thread = Thread.new { end_by_signal(work) }
+        work.join
+      end
+
+      # Signals go nowhere now.
       def stop
         @thread&.kill
-        Relay.unwatch
         Process.kill(:KILL, @bystander)
         Process.wait(@bystander)
       end
@@ -68,6 +79,19 @@ module Memprofiler
         end
       rescue Errno::ESRCH
         nil # the command has just ended
+      end
+
+      def end_by_signal(work)
+        numbers = Signal.list.values_at(*ENDING)
+        start = now
+        loop do
+          signal, = @reader.read(Relay::SIZE).unpack(Relay::FORMAT)
+          work.kill if numbers.include?(signal) && now - start > HASTE
+        end
+      end
+
+      def now
+        Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
 
       def sort_in(signal, sender, receiver)

@@ -9,24 +9,29 @@ module Memprofiler
   module Run
     # The profiling of one process below `memprofiler run`, from its first line
     # to its end. It runs inside somebody else's program, which may by its end
-    # have changed folder or user, closed its streams, replaced constants: all
-    # that is needed then is taken in at the start, and no failure gets out.
+    # have changed folder or user, closed its streams, replaced constants and
+    # methods: all that is needed then is taken in at the start, no failure gets
+    # out, paths are bytes, and as NewFile it gives methods just what they take.
     class Session
       PROCESS = ::Process
       FILE = ::File
       SIGNAL = ::Signal
-      HOLD_BACK = %w[INT TERM HUP].freeze # while the profile is written
+      APPEND = FILE::WRONLY | FILE::APPEND
+      # Ends a program that may write no more; ignored, it is an Errno::EFBIG.
+      TOO_LARGE = %w[XFSZ].freeze
+      HOLD_BACK = [*%w[INT TERM HUP], *TOO_LARGE].freeze # while the profile is written
+      SPARE_DESCRIPTORS = 8
       # Handlers that a library registered before us, with `ruby -r`, run after
       # ours: minitest/autorun runs all tests there. If they allocated so much
       # that it matters the profile is taken again.
       MUCH_MORE = 0.01
-      private_constant :PROCESS, :FILE, :SIGNAL, :HOLD_BACK, :MUCH_MORE
+      private_constant :PROCESS, :FILE, :SIGNAL, :APPEND, :TOO_LARGE, :HOLD_BACK, :SPARE_DESCRIPTORS, :MUCH_MORE
 
       class << self
         # @param extension [String] path of the compiled extension
         def begin(extension)
           require extension
-          Memprofiler.own_folder = FILE.expand_path("../../", __dir__)
+          Memprofiler.own_folder = FILE.expand_path("..", __dir__)
           Memprofiler.own do
             @current = new(ENV["MEMPROFILER_RUN_OUTPUT"], ENV["MEMPROFILER_RUN_MANIFEST"],
                            Integer(ENV["MEMPROFILER_RUN_INTERVAL"]))
@@ -55,12 +60,10 @@ module Memprofiler
       end
 
       def initialize(output, manifest, interval)
-        @output = output.dup.freeze
-        @manifest = manifest.dup.freeze
+        @output = output.b.freeze
+        @manifest = manifest.b.freeze
         @interval = interval
-        # "-e" and "-" are no names, and a file's must not look like an option.
-        name = FILE.basename($0).b.gsub(/[^\w.-]+/n, "_").sub(/\A(?:-.*|\.+)/n, "")[0, 60]
-        @program = (name.empty? ? "ruby" : name).freeze
+        @program = name_of($0).freeze
       end
 
       def start
@@ -77,38 +80,47 @@ module Memprofiler
           start
         end
       rescue StandardError => e
-        record("failed", "#{e.class}: #{e.message}")
+        @collector = @path = nil # they are the parent's
+        failed("", e)
       end
 
-      # Writes the profile; the program is over.
+      # Writes the profile; the program is over. The collector may have been stopped
+      # before, where a Ractor can't be profiled: its profile says so.
       def finish
-        return unless @collector&.running?
+        return unless @collector
 
         Memprofiler.own do
-          holding_back_signals do
+          holding_back(HOLD_BACK) do
             @path = write_profile
-            record("profile", @path)
+            record("profile", FILE.basename(@path))
           end
         end
       rescue Exception => e # rubocop:disable Lint/RescueException -- the exit status is the program's
-        record("failed", "#{e.class}: #{e.message}")
+        failed("", e)
       end
 
       # As `finish`, when there is much that the first profile doesn't have.
       def finish_again
-        return unless @path && allocated > @allocated * (1 + MUCH_MORE)
+        return unless @path && @collector.running? && allocated > @allocated * (1 + MUCH_MORE)
 
-        Memprofiler.own { holding_back_signals { FILE.rename(write_profile, @path) } }
+        Memprofiler.own { holding_back(HOLD_BACK) { FILE.rename(write_profile, @path) } }
       rescue Exception => e # rubocop:disable Lint/RescueException
-        record("failed", "after other exit handlers: #{e.class}: #{e.message}")
+        failed("after other exit handlers: ", e)
       end
 
       private
 
+      # "-e" and "-" are no names, and a file's must not look like an option.
+      def name_of(program)
+        name = FILE.basename(program.b).tr_s("^a-zA-Z0-9_.-", "_")
+        name = name.delete_prefix(".") while name.start_with?(".")
+        name.empty? || name.start_with?("-") ? "ruby" : name[0, 60]
+      end
+
       def write_profile
         profile = @collector.flush(labels: [:class], gc: true)
         @allocated = allocated
-        write(profile)
+        with_descriptors { write(profile) }
       end
 
       # A profile of a process with the same number may be there, from another run.
@@ -127,20 +139,50 @@ module Memprofiler
       end
 
       # An impatient second Ctrl-C would cost the profile that the first one asked for.
-      def holding_back_signals
-        before = HOLD_BACK.to_h { |name| [name, SIGNAL.trap(name, "IGNORE")] }
+      def holding_back(signals)
+        before = []
+        signals.each { |name| before << [name, SIGNAL.trap(name, "IGNORE")] }
         yield
       ensure
-        before&.each { |name, handler| SIGNAL.trap(name, handler || "DEFAULT") }
+        # (trap asks a handler for to_str, but not a block.)
+        before.each { |name, handler| handler.is_a?(Proc) ? SIGNAL.trap(name, &handler) : SIGNAL.trap(name, handler) }
+      end
+
+      # A program may end because it has used up all of its descriptors.
+      def with_descriptors
+        yield
+      rescue Errno::EMFILE
+        soft, hard = PROCESS.getrlimit("NOFILE")
+        more = soft + SPARE_DESCRIPTORS
+        PROCESS.setrlimit("NOFILE", more, more > hard ? more : hard) # above hard root may
+        begin
+          yield
+        ensure
+          PROCESS.setrlimit("NOFILE", soft, hard)
+        end
+      end
+
+      # Whatever has been done to the program's methods, this doesn't raise.
+      def failed(how, error)
+        text = begin
+          "#{how}#{error.class}: ".b << error.message.b
+        rescue Exception # rubocop:disable Lint/RescueException -- the error's class is the program's
+          "#{how}an error that has no message"
+        end
+        record("failed", text)
+      rescue Exception # rubocop:disable Lint/RescueException -- the exit status is the program's
+        nil
       end
 
       # A line of the list that the report goes by. One write: other processes
       # write there too.
       def record(what, text = "")
-        line = [what, @pid, @program, text.b.tr("\t\r\n", " ")].join("\t")
-        FILE.open(@manifest, FILE::WRONLY | FILE::APPEND) { |file| file.syswrite("#{line}\n") }
-      rescue SystemCallError, IOError
-        nil # the run has ended, or this user may not write there any more
+        line = "#{what}\t#{@pid}\t#{@program}\t#{text.b.tr("\t\r\n", " ")}\n"
+        holding_back(TOO_LARGE) do
+          with_descriptors { FILE.open(@manifest, APPEND, 0) { |file| file.syswrite(line) } }
+        end
+      rescue StandardError
+        nil # the run has ended, this user may not write there any more, or nothing works in here
       end
     end
   end

@@ -9,7 +9,10 @@ module Memprofiler
     class Summary
       ROWS = 10
       MERGED = "merged"
-      private_constant :ROWS, :MERGED
+      NO_SAMPLES = "no object was sampled, so there is nothing to show\n"
+      NONE_LEFT = "left no profile (exit!, exec, killed, or it could not write at its end)"
+      RUNNING = ["still running: its profile comes later", "still running: their profiles come later"].freeze
+      private_constant :ROWS, :MERGED, :NO_SAMPLES, :NONE_LEFT, :RUNNING
 
       # Writes the sum of all profiles too, if there are several.
       #
@@ -30,6 +33,8 @@ module Memprofiler
         return "memprofiler: #{without_profile}\n#{notes}" unless @profile
 
         report = Report.new(@profile, width: width)
+        return "\n#{report.head}#{notes}\n#{NO_SAMPLES}" if @profile.model[:samples].empty?
+
         ["\n", report.head, notes, "\n",
          report.table("Top allocators", :alloc_space, by: :line, count: ROWS), "\n",
          report.table("Top retainers", :inuse_space, by: :line, count: ROWS), "\n", next_steps].join
@@ -75,17 +80,20 @@ module Memprofiler
         lines = texts.map do |reason, entries|
           who = entries.first(5).map { |entry| "#{entry.program} #{entry.pid}" }
           who << "..." if entries.size > who.size
-          "note: #{entries.size} #{entries.size == 1 ? "process" : "processes"} #{reason} (#{who.join(", ")})\n"
+          many = entries.size > 1
+          reason = many ? RUNNING.last : RUNNING.first if reason == :running
+          "note: #{entries.size} #{many ? "processes" : "process"} #{reason} (#{who.join(", ")})"
         end
-        [*lines, *@unreadable.map { |message| "note: can't be read: #{message}\n" }].join
+        lines.concat(@unreadable.map { |message| "note: can't be read: #{message}" })
+        text = Report::Text.new(nil, "") # reasons are the words of somebody else's program
+        lines.map { |line| "#{text.printable(line)}\n" }.join
       end
 
       def reason(entry)
         case entry.state
         when :skipped then "could not be profiled: #{entry.text}"
         when :failed then "could not save a profile: #{entry.text}"
-        when :started
-          running?(entry.pid) ? "still running: its profile comes later" : "left no profile (exit!, exec, or killed)"
+        when :started then running?(entry.pid) ? :running : NONE_LEFT
         end
       end
 
@@ -98,7 +106,7 @@ module Memprofiler
       end
 
       def next_steps
-        path = @file.delete_prefix("#{Dir.pwd}/")
+        path = @file.b.delete_prefix("#{Dir.pwd.b}/").force_encoding(Encoding::UTF_8)
         file = path.valid_encoding? ? Shellwords.escape(path) : Shellwords.escape(path.b).force_encoding(path.encoding)
         <<~TEXT
           Open it next:
