@@ -26,8 +26,11 @@ RSpec.describe Memprofiler::Collector, "estimates" do
     def kept = Object.new
     def dropped = Object.new
     def string(size) = "x" * size
-    def roomy_string(size) = String.new(capacity: size) # owns as much, and is quicker made
+    # Owns as much, and is quicker made.
+    def roomy_string(size) = String.new(capacity: size)
+
     def array(size) = Array.new(size)
+    def table(size) = {}.tap { |hash| size.times { |i| hash[i] = i } }
     def in_thread(count) = count.times { Object.new }
     def in_fiber(count) = count.times { Object.new }
   end
@@ -170,7 +173,7 @@ RSpec.describe Memprofiler::Collector, "estimates" do
         10_000.times { Maker.roomy_string(1_000_000) }
         collector.stop
         bytes = total(collector, "roomy_string", :alloc_space)
-        expect((bytes - 10_000_000_000).abs).to be < (5 * deviation(7, 10_000 * 1_000_000**2))
+        expect((bytes - 10_000_000_000).abs).to be < (5 * deviation(7, 10_000 * (1_000_000**2)))
       end
 
       it "count what Arrays own" do
@@ -180,7 +183,27 @@ RSpec.describe Memprofiler::Collector, "estimates" do
         size = ObjectSpace.memsize_of(Array.new(100))
         expect(size).to be >= 840
         bytes = total(collector, "array", :alloc_space)
-        expect((bytes - (30_000 * size)).abs).to be < (5 * deviation(7, 30_000 * size**2))
+        expect((bytes - (30_000 * size)).abs).to be < (5 * deviation(7, 30_000 * (size**2)))
+      end
+
+      it "count what objects own when a lazy sweep is on its way, at a flush and at stop" do
+        truth = 3_000 * ObjectSpace.memsize_of(Array.new(100))
+        estimates = %i[flush stop].map do |ending|
+          collector = described_class.new(interval: 1, liveness: liveness).start
+          GC.disable
+          held = Array.new(3_000) { Maker.string(10_000) } + Array.new(1_000) { Maker.table(100) }
+          3_000.times { Maker.array(100) }
+          GC.enable
+          GC.start(immediate_sweep: false)
+          profile = collector.flush if ending == :flush
+          collector.stop
+          profile ||= collector.flush
+          bytes = by_maker(profile, :alloc_space)
+          bytes["array"] + bytes["string"] + bytes["table"] - truth - held.sum { |object| ObjectSpace.memsize_of(object) }
+        end
+        expect(estimates).to all(be_between(0, 2_000)) # inline caches
+      ensure
+        GC.enable
       end
 
       it "are those held, and those only, in inuse_space" do
@@ -252,6 +275,7 @@ RSpec.describe Memprofiler::Collector, "estimates" do
     profile = collector.flush(gc: true)
     expect(by_maker(profile, :alloc_objects)["kept"]).to eq(1_000)
     expect((by_maker(profile, :inuse_objects)["kept"] - 1_000).abs).to be < 5 * deviation(32, 1_000)
+    expect(profile.metadata[:thinned_samples]).to be > 100
     expect(held.size).to eq(1_001)
     collector.stop
   end

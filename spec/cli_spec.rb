@@ -32,7 +32,7 @@ RSpec.describe Memprofiler::CLI, :command do
       %w[top x --metric] => "memprofiler top: --metric needs a value (see: memprofiler help top)",
       %w[top --metric cpu x] => "memprofiler top: --metric must be one of alloc_objects, alloc_space, inuse_objects, " \
                                 'inuse_space, not "cpu" (see: memprofiler help top)',
-      %w[top --by=method x] => "memprofiler top: --by must be one of line, function, file, gem, class, " \
+      %w[top --by=method x] => "memprofiler top: --by must be one of line, file, gem, function, class, " \
                                'not "method" (see: memprofiler help top)',
       %w[top -n 0 x] => 'memprofiler top: -n must be a whole number of at least 1, not "0" (see: memprofiler help top)',
       %w[top -n] => "memprofiler top: -n needs a value (see: memprofiler help top)",
@@ -125,6 +125,27 @@ RSpec.describe Memprofiler::CLI, :command do
       path = file("cpu.pb.gz", cpu)
       expect(main("top", path).to_a).to eq([1, "", "memprofiler: #{path}: no metric inuse_space, only cpu\n"])
       expect(main("top", heap, path).err).to match(/\Amemprofiler: these files can't be summed: the profiles' metrics differ/)
+    end
+
+    it "counts a file once, by whatever names it has" do
+      File.symlink(heap, link = File.join(@dir, "link"))
+      document = JSON.parse(main("top", "--json", heap, link, File.join(@dir, ".", "heap.pb.gz")).out)
+      expect(document).to include("files" => [heap], "total" => 520)
+    end
+
+    it "warns of a sum among its parts" do
+      one, other = [3, 5].map { |pid| Profiles.build({ ["a /a.rb:1"] => [1, 40, 1, 40] }, comments: { pid: pid }) }
+      files = [file("1.pb.gz", one), file("2.pb.gz", other), file("merged.pb.gz", one + other)]
+      expect(main("top", *files).err)
+        .to eq("memprofiler top: note: #{files[2]} is a sum, maybe with #{files[0]} in it, and 1 more: these count twice\n")
+      expect(main("top", *files.first(2)).err).to eq("")
+    end
+
+    it "says in a line that its output can't be written", if: File.exist?("/dev/full") do
+      [["top", heap], ["help"]].each do |words|
+        _, err, status = Open3.capture3(Command::CLEAN, "sh", "-c", 'exec "$@" > /dev/full', "sh", Command::RUBY, Command::EXECUTABLE, *words)
+        expect([status.exitstatus, err]).to eq([1, "memprofiler: cannot write the output: No space left on device\n"])
+      end
     end
 
     it "ends quietly when its reader has seen enough" do

@@ -26,7 +26,7 @@ RSpec.describe Memprofiler::Collector, "at interval 1" do
     "strings" => -> { 1_000.times { "x" * 50 } },
     "nothing" => -> {},
     "literals of many kinds" => lambda {
-      100.times { |i| [[i], { i => i }, "#{i}", i..(i + 1), 1.0e300 * i, 2**70, 1i, Rational(i, 7), /#{i}/, :"s#{i}"] }
+      100.times { |i| [[i], { i => i }, "<#{i}>", i..(i + 1), 1.0e300 * i, 2**70, 1i, Rational(i, 7), /#{i}/, :"s#{i}"] }
     },
     "structs and objects with many variables" => lambda {
       pair = Struct.new(:a, :b)
@@ -42,7 +42,7 @@ RSpec.describe Memprofiler::Collector, "at interval 1" do
       Module.new { refine(String) { def exact_refined = [1] } }
     },
     "threads" => lambda {
-      Array.new(8) { |i| Thread.new { 200.times { "t#{i}".dup } } }.each(&:join)
+      Array.new(8) { |i| Thread.new { 200.times { "t#{i}" } } }.each(&:join)
     },
     "fibers and enumerators" => lambda {
       20.times { |i| Fiber.new { 5.times { Fiber.yield [i] } }.then { |f| 5.times { f.resume } } }
@@ -50,13 +50,11 @@ RSpec.describe Memprofiler::Collector, "at interval 1" do
     },
     "exceptions, throw and ensure" => lambda {
       100.times do
-        begin
-          raise ArgumentError, "no"
-        rescue ArgumentError => e
-          e.backtrace
-        ensure
-          [1]
-        end
+        raise ArgumentError, "no"
+      rescue ArgumentError => e
+        e.backtrace
+      ensure
+        [1]
       end
       20.times { catch(:out) { throw :out, "x".dup } }
       20.times { begin; nil.no_such_method; rescue NoMethodError => e; e.message; end }
@@ -175,7 +173,8 @@ RSpec.describe Memprofiler::Collector, "at interval 1" do
     expect(lines.grep(/Memprofiler/)).to be_empty
   end
 
-  it "says when the VM counts moves as allocations, and does not count them itself", if: GC.respond_to?(:compact) do
+  # From 3.4 the VM's own count grows with each object that a compaction moves.
+  it "does not count moves, whatever the VM does", if: GC.respond_to?(:compact) do
     growth, counted, unseen, = Child.value(<<~RUBY)
       kept = Array.new(20_000) { |i| i.odd? ? "x" * 30 : nil }
       collector = Memprofiler::Collector.new(interval: 1).start
@@ -186,8 +185,8 @@ RSpec.describe Memprofiler::Collector, "at interval 1" do
       [growth, collector.flush.total(:alloc_objects), stats[:unseen_objects], kept.size]
     RUBY
     expect(counted).to be < 1_000 # the Hash that GC.compact answers with, and its like
-    expect(unseen).to be_within(300).of(growth - counted)
-    expect(growth).to be > 1_000 if RUBY_VERSION.start_with?("3.4")
+    expect(unseen).to be < 300
+    expect(growth - counted).to(RUBY_VERSION.start_with?("3.4") ? be > 1_000 : be < 300)
   end
 
   it "says how many objects other Ractors made that it could not see", unless: Memprofiler::VMFaults::RACTORS_CRASH do

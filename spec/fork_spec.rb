@@ -177,7 +177,7 @@ RSpec.describe Memprofiler::Collector, "and fork", if: Process.respond_to?(:fork
   end
 
   it "then exec, system and spawn leave the program that follows alone" do
-    answer = in_program(<<~'RUBY')
+    answer = in_program(<<~RUBY)
       require "rbconfig"
       Memprofiler::Collector.new(interval: 1).start
       allocate(1_000)

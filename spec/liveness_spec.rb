@@ -86,7 +86,7 @@ RSpec.describe Memprofiler::Collector, "liveness" do
     kept = []
     40.times do |round|
       MAKERS.each_value { |maker| kept.concat(Array.new(3) { maker.call }) }
-      kept = kept.shuffle(random: random).first(300) if kept.size > 400
+      kept = kept.sample(300, random: random) if kept.size > 400
       GC.start(full_mark: false) if (round % 3).zero?
       GC.start if (round % 20) == 19
     end
@@ -112,7 +112,7 @@ RSpec.describe Memprofiler::Collector, "liveness" do
   end
 
   it "is the heap's own account after minor and major collections alike" do
-    stages = Child.value(<<~'RUBY')
+    stages = Child.value(<<~RUBY)
       require "stringio"
       KINDS = {
         MatchData => -> { /s/.match(+"string") }, Method => -> { 1.method(:+) }, Enumerator => -> { [1].each },
@@ -218,6 +218,24 @@ RSpec.describe Memprofiler::Collector, "liveness" do
         expect(held.size).to eq(500)
       end
     end
+  end
+
+  it "is right in a flush that collections interrupt everywhere" do
+    answers = Child.value(<<~RUBY)
+      def held(count) = Array.new(count) { |i| i.even? ? Object.new : [i].first(1) }
+      %i[mark free].map do |liveness|
+        collector = Memprofiler::Collector.new(interval: 1, liveness: liveness).start
+        kept = held(300)
+        50.times { |i| eval("def stressed\#{i} = [Class.new]; stressed\#{i}") }
+        GC.stress = true
+        stressed = collector.flush(labels: %i[class age thread])
+        GC.stress = false
+        profiles = [stressed, collector.flush(labels: %i[class age thread])]
+        collector.stop
+        [kept.size, *profiles.map { |p| p.samples.sum { |s| s.labels["class"] == "Object" ? s.values[:inuse_objects] : 0 } }]
+      end
+    RUBY
+    answers.each { |_, *objects| expect(objects).to all(be_between(150, 156)) }
   end
 
   # What GC.compact and its kin moved is still known by its new address.

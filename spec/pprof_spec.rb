@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-require "open3"
 require "tmpdir"
 require_relative "support/child"
+require_relative "support/go"
 
 # What Go's pprof makes of our files. It refuses a profile with dangling numbers, and counts by itself.
-RSpec.describe "go tool pprof", :pprof do
+RSpec.describe "go tool pprof" do
   METRICS = %i[alloc_objects alloc_space inuse_objects inuse_space].freeze
 
   # Makes two profiles of one run, one after the other, into its folder.
@@ -43,7 +43,7 @@ RSpec.describe "go tool pprof", :pprof do
 
   # Once for all examples: each costs a second, and none changes it.
   before(:context) do
-    next unless go?
+    next unless Go.available?
 
     @dir = Dir.mktmpdir
     @files = {}
@@ -58,18 +58,9 @@ RSpec.describe "go tool pprof", :pprof do
 
   after(:context) { FileUtils.rm_rf(@dir) if @dir }
 
-  before { skip_or_fail "go tool pprof is not here (install with: apt-get install golang-go)" unless go? }
+  before { skip_or_fail Go::MISSING unless Go.available? }
 
-  def go?
-    ENV["PATH"].split(":").any? { |folder| File.executable?(File.join(folder, "go")) }
-  end
-
-  def pprof(*arguments, status: true)
-    env = { "PPROF_TMPDIR" => @dir, "HOME" => @dir, "GOFLAGS" => nil }
-    out, err, ended = Open3.capture3(env, "go", "tool", "pprof", *arguments, chdir: @dir)
-    expect(ended.success?).to be(status), "pprof #{arguments.join(" ")}: #{err}"
-    out.force_encoding("UTF-8")
-  end
+  def pprof(...) = Go.pprof(...).force_encoding("UTF-8")
 
   def profile(name = "a_second") = Memprofiler::Profile.load(@files[name])
 
@@ -112,7 +103,7 @@ RSpec.describe "go tool pprof", :pprof do
     out = pprof("-list=Shop#page", "-sample_index=alloc_objects", "-source_path=#{@dir}", "-trim_path=/", @files["a_second"])
     expect(out).to match(/^ROUTINE =+ Shop#page in /)
     expect(out).to match(/ 3: +lines = Array\.new\(10\) \{ \|i\| "line #\{number\} #\{i\}" \}/)
-    counts = out.scan(/^ +(\.|\d+) +(\.|\d+(?:\.\d+k)?) +(3|4): /).map { |_, all, line| [line, all] }.to_h
+    counts = out.scan(/^ +(\.|\d+) +(\.|\d+(?:\.\d+k)?) +(3|4): /).to_h { |_, all, line| [line, all] }
     expect(counts["4"].to_i).to be_between(200, 420) # two hundred joins
   end
 

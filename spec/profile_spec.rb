@@ -75,11 +75,21 @@ RSpec.describe Memprofiler::Profile do
       end
     end
 
+    it "writes bytes, whatever the program transcodes" do
+      internal = [Encoding.default_internal, $VERBOSE]
+      $VERBOSE = nil
+      Encoding.default_internal = Encoding::UTF_16LE
+      profile.write(path)
+      expect(File.binread(path)).to eq(profile.pprof_data)
+    ensure
+      Encoding.default_internal, $VERBOSE = internal
+    end
+
     it "never replaces what is there, and leaves nothing else behind" do
       File.write(path, "mine")
       File.symlink("/nowhere", path("link"))
       [path, path("link")].each do |taken|
-        expect { profile.write(taken) }.to raise_error(Memprofiler::WriteError, "#{taken}: File exists")
+        expect { profile.write(taken) }.to raise_error(Memprofiler::WriteError, "#{taken}: a file is there already, and is never replaced")
       end
       expect(File.read(path)).to eq("mine")
       expect(Dir.children(@dir)).to contain_exactly("heap.pb.gz", "link")
@@ -101,7 +111,7 @@ RSpec.describe Memprofiler::Profile do
       allow(File).to receive(:link).and_raise(Errno::EPERM)
       profile.write(path)
       expect(described_class.load(path).total(:alloc_space)).to eq(120)
-      expect { profile.write(path) }.to raise_error(Memprofiler::WriteError, /File exists/)
+      expect { profile.write(path) }.to raise_error(Memprofiler::WriteError, /a file is there already/)
       expect(Dir.children(@dir)).to eq(["heap.pb.gz"])
     end
 

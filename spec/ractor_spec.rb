@@ -50,38 +50,30 @@ RSpec.describe Memprofiler::Collector, "and Ractors" do
       expect(result.err.scan(/^memprofiler: profiling ends here: .*Ractor/).size).to eq(1)
     end
 
-    it "can't be started after one" do
-      errors = in_program(<<~RUBY).value
-        attempt = lambda do
-          Memprofiler::Collector.new.start
-          nil
-        rescue Memprofiler::Error => error
-          error.message
-        end
-        collector = Memprofiler::Collector.new.start.stop
-        wait_for(Ractor.new { 1 })
-        first = attempt.call
-        again = begin
-          collector.start
-        rescue Memprofiler::Error => error
-          error.message
-        end
-        [first, again, collector.flush.total(:alloc_objects) >= 0]
-      RUBY
-      expect(errors[0, 2]).to all(match(/crashes when a Ractor starts/))
-      expect(errors[2]).to be(true)
-    end
-
-    it "can't be started after one that began before the first collector" do
-      message = in_program(<<~RUBY).value
+    it "can't be started while one runs, and can when it has ended, until the next" do
+      refused, counted, why, sum = in_program(<<~RUBY).value
+        collector = Memprofiler::Collector.new(interval: 1).start.stop
         ractor = Ractor.new { Ractor.receive }
-        begin
-          Memprofiler::Collector.new.start
+        refused = [collector, Memprofiler::Collector.new].map do |one|
+          one.start
+          "started"
         rescue Memprofiler::Error => error
           error.message
         end
+        ractor.send(1)
+        wait_for(ractor)
+        Thread.pass until Ractor.count == 1
+        collector.start
+        10.times { Array.new(1_000) { [1] } && GC.start }
+        counted = collector.flush.total(:alloc_objects)
+        sum = wait_for(Ractor.new { 20_000.times.sum { |i| [i].first } })
+        10.times { Array.new(1_000) { [1] } && GC.start }
+        [refused, counted, collector.flush.metadata[:stopped], sum]
       RUBY
-      expect(message).to match(/crashes when a Ractor starts/)
+      expect(refused).to all(match(/crashes when a Ractor starts/))
+      expect(counted).to be >= 10_000
+      expect(why).to match(/Ractor/)
+      expect(sum).to eq(20_000 * 19_999 / 2)
     end
 
     it "say nothing where none runs" do

@@ -15,17 +15,17 @@ RSpec.describe "memprofiler run, signals", :command do
   RUBY
 
   # Starts the wrapper in a process group of its own and waits for a first line.
-  def start(program, *options)
+  def start(program, *options, err: "#{@dir}/err")
     @stdin, child_stdin = IO.pipe.reverse
     @stdout, child_stdout = IO.pipe
     @pid = Process.spawn(Command::CLEAN, Command::RUBY, Command::EXECUTABLE, "run", "--output", "#{@dir}/out", *options,
-                         "--", Command::RUBY, "-e", program, in: child_stdin, out: child_stdout, err: "#{@dir}/err", pgroup: true)
+                         "--", Command::RUBY, "-e", program, in: child_stdin, out: child_stdout, err: err, pgroup: true)
     [child_stdin, child_stdout].each(&:close)
     expect(@stdout.gets).to eq("ready\n")
   end
 
   def wait(flags = 0)
-    Process.wait2(@pid, flags).last
+    Process.wait2(@pid, flags)&.last
   end
 
   after { [@stdin, @stdout].each { |io| io&.close } }
@@ -37,7 +37,7 @@ RSpec.describe "memprofiler run, signals", :command do
       expect(@stdout.read).to eq("cleaned up\n")
       expect(wait).to be_signaled.and have_attributes(termsig: Signal.list[name])
       expect(profiles.size).to eq(1)
-      expect(File.read("#{@dir}/err")).to include("Top allocators")
+      expect(File.read("#{@dir}/err")).to include("sizes: 1 kB")
     end
   end
 
@@ -126,6 +126,49 @@ RSpec.describe "memprofiler run, signals", :command do
     Process.kill(:INT, @pid)
     expect(wait).to be_signaled.and have_attributes(termsig: Signal.list["INT"])
     expect(profiles.size).to eq(1)
+  end
+
+  describe "Ctrl-C again and again" do
+    let(:interrupted) { <<~RUBY }
+      9999.times { Object.new }
+      begin
+        puts "ready"
+        $stdout.flush
+        sleep
+      rescue Interrupt
+        exit 7
+      end
+    RUBY
+
+    # Until the wrapper has ended
+    def press_all_the_time
+      loop do
+        Process.kill(:INT, -@pid)
+        sleep(0.01)
+        status = wait(Process::WNOHANG)
+        return status if status
+      end
+    end
+
+    it "costs neither the report nor the exit status" do
+      start(interrupted)
+      expect(press_all_the_time.exitstatus).to eq(7)
+      expect(File.read("#{@dir}/err")).to include("Top retainers").and end_with(".pb.gz\n")
+      expect(Dir.children("#{@dir}/out")).to match([/\Aruby\.\d+\.pb\.gz\z/])
+    end
+
+    it "ends a report that doesn't come to its end, and leaves nothing of it" do
+      reader, full = IO.pipe
+      begin
+        loop { full.write_nonblock("x") }
+      rescue IO::WaitWritable
+        start(interrupted, err: full)
+      end
+      expect(press_all_the_time.exitstatus).to eq(7)
+      expect(Dir.children("#{@dir}/out")).to match([/\Aruby\.\d+\.pb\.gz\z/])
+    ensure
+      [reader, full].each(&:close)
+    end
   end
 
   it "closes its ends of the command's streams" do

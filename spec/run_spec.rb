@@ -134,9 +134,22 @@ RSpec.describe "memprofiler run", :command do
       expect(profiles.size).to eq(1)
     end
 
+    it "is short when there's nothing in it" do
+      result = run_ruby("-e", "", options: %w[--interval 1000000000])
+      expect(result.err).to end_with("\n\nno object was sampled, so there is nothing to show\n")
+    end
+
+    it "finds its files below a folder of any name" do
+      program = "2.times { fork { #{allocating(1000)} } }; Process.waitall"
+      result = memprofiler("run", "--output", "a\tb\nc", "--", Command::RUBY, "-e", program)
+      expect(Dir.children("#{@dir}/a\tb\nc").size).to eq(4)
+      expect(result.err).to include("Open it next").and include("3 processes")
+    end
+
     it "goes nowhere where stderr is closed, and the status stays" do
-      result = memprofiler("run", "--output", "out", "--", Command::RUBY, "-e", "exit 5", err: File::NULL)
-      expect(result.status.exitstatus).to eq(5)
+      run = [Command::RUBY, Command::EXECUTABLE, "run", "--output", "out", "--", Command::RUBY, "-e", "exit 5"]
+      _, status = Open3.capture2(Command::CLEAN, "sh", "-c", 'exec "$@" 2>&-', "sh", *run, chdir: @dir)
+      expect(status.exitstatus).to eq(5)
       expect(profiles.size).to eq(1)
     end
   end
@@ -163,7 +176,7 @@ RSpec.describe "memprofiler run", :command do
       Dir.mkdir("#{@dir}/tést")
       path = script("tést/\xFFé.rb", "p 1; exit 3")
       %w[C C.UTF-8].each do |locale|
-        result = memprofiler("run", "--output", "o\xFFé-#{locale}", "--", Command::RUBY, path,
+        result = memprofiler("run", "--output", "o\xFFé-#{locale}", "--interval", "1", "--", Command::RUBY, path,
                              env: { "LC_ALL" => locale }, dir: "#{@dir}/tést")
         expect([result.status.exitstatus, result.out]).to eq([3, "1\n"])
         expect(Dir.children("#{@dir}/tést/o\xFFé-#{locale}")).to match([/\A_\.rb\.\d+\.pb\.gz\z/])
@@ -218,7 +231,7 @@ RSpec.describe "memprofiler run", :command do
 
     it "are told of when they leave no profile" do
       result = run_ruby("-e", "fork { exit!(0) }; Process.wait")
-      expect(result.err).to match(/^note: 1 process left no profile \(exit!, exec, or killed\) \(ruby \d+\)$/)
+      expect(result.err).to match(/^note: 1 process left no profile \(exit!, exec, killed, or it could not write at its end\) \(ruby \d+\)$/)
       expect(profiles.size).to eq(1)
     end
   end
@@ -304,6 +317,128 @@ RSpec.describe "memprofiler run", :command do
       run_ruby("-r./early.rb", "-e", "", options: %w[--interval 1])
       expect(profiles.size).to eq(1)
       expect(allocated("early.rb:1")).to eq(70_000)
+    end
+  end
+
+  describe "a program that does what it likes" do
+    # What ended well has its own status and output, and one profile; nothing else is left.
+    def profiled(*arguments, out: "", status: 3, **options)
+      result = run_ruby("-W0", *arguments, **options)
+      expect([result.status.exitstatus, result.out]).to eq([status, out])
+      expect(Dir.children("#{@dir}/out")).to match([/\.pb\.gz\z/])
+      result.err
+    end
+
+    it "may transcode all it writes" do
+      profiled("-e", "Encoding.default_external = Encoding.default_internal = 'UTF-8'; #{allocating(1000)}; exit 3", options: %w[--interval 1])
+      expect(allocated("-e:1")).to eq(1000)
+    end
+
+    it "may be run with all names transcoded" do
+      script("pr\u00f6g.rb", "#{allocating(1000)}; exit 3")
+      %w[C C.UTF-8].each do |locale|
+        result = memprofiler("run", "--interval", "1", "--output", locale, "--", Command::RUBY, "pr\u00f6g.rb", env: { "LC_ALL" => locale, "RUBYOPT" => "-U" })
+        expect(result.status.exitstatus).to eq(3)
+        expect(result.err).to include("Top allocators").and end_with(".pb.gz\n")
+      end
+    end
+
+    ["pr\u00f6g.rb", "b\xFF.rb"].each do |name|
+      it "may have a name that no locale has: #{name.dump}" do
+        script(name, "p 1; exit 3")
+        expect(profiled(name, out: "1\n", env: { "LC_ALL" => "C" })).to include("sizes: 1 kB")
+      end
+    end
+
+    it "may be in a folder that no locale has" do
+      dir = "#{@dir}/t\u00e9st\xFF"
+      Dir.mkdir(dir)
+      File.write("#{dir}/prog.rb", "#{allocating(1000)}; exit 3\n")
+      result = memprofiler("run", "--output", "o\u00e9", "--interval", "1", "--", Command::RUBY, "prog.rb", env: { "LC_ALL" => "C" }, dir: dir)
+      expect(result.status.exitstatus).to eq(3)
+      expect(result.err).to include("Top allocators").and end_with(".pb.gz\n")
+      path = Dir.glob("#{dir}/o*/*").first
+      expect(memprofiler("top", path, env: { "LC_ALL" => "C" }, dir: dir).out).to include("Top retainers")
+    end
+
+    # Ruby asks an argument that isn't what a method takes for to_str, to_hash, to_int, ...
+    it "isn't asked anything, whatever it answers" do
+      script("asked.rb", <<~RUBY)
+        class Object
+          def method_missing(name, *)
+            $stdout.syswrite("\#{self.class}#\#{name} ")
+            exit! 9
+          end
+        end
+        trap("INT") { nil }
+        #{allocating(1000)}
+        exit 3
+      RUBY
+      script("early.rb", "at_exit { 70_000.times { Object.new } }\n") # profiled again, after this
+      profiled("-r./early.rb", "asked.rb", options: %w[--interval 1])
+      expect([allocated("asked.rb:8"), allocated("early.rb:1")]).to eq([1000, 70_000])
+    end
+
+    # (But by Ruby's own `require`, whoever calls it.)
+    it "isn't asked anything at its start either" do
+      script("early.rb", "class Object; def method_missing(*) = caller(1, 1).first.match?(/\\b(?:require|require_relative|set_encoding)'\\z/) ? super : exit!(9); end\n")
+      profiled("-r./early.rb", "-e", "#{allocating(1000)}; exit 3", options: %w[--interval 1])
+      expect(allocated("-e:1")).to eq(1000)
+    end
+
+    it "isn't converted, whatever it can be converted to" do
+      script("converts.rb", <<~RUBY)
+        %i[to_str to_hash to_ary to_path to_int to_io to_proc to_a to_open].each do |name|
+          [Object, String].each { |owner| owner.define_method(name) { $stdout.syswrite(name) } unless owner.method_defined?(name) }
+        end
+        exit 3
+      RUBY
+      profiled("converts.rb")
+    end
+
+    {
+      "joins nothing" => "class Array; def join(*) = raise(Exception, 'no'); end",
+      "writes nothing" => "class IO; def write(*) = raise(Exception, 'no'); def syswrite(*) = raise(Exception, 'no'); end",
+      "has no clock" => "def Process.clock_gettime(*) = raise(Exception, 'no')",
+      "opens nothing" => "def File.open(*) = raise(Exception, 'no')",
+      "makes nothing" => "class Class; undef new; end",
+      "has errors without messages" => "class IO; def write(*) = raise(TypeError, 'no'); end; class Exception; def message = raise('no'); end",
+      "closes nothing" => "class IO; def close = raise(Exception, 'no'); end",
+      "traps nothing" => "def Signal.trap(*) = raise(Exception, 'no')"
+    }.each do |what, program|
+      it "is unharmed when it #{what}" do
+        result = run_ruby("-W0", "-e", "at_exit { exit 3 }; #{program}")
+        expect([result.status.exitstatus, result.out]).to eq([3, ""])
+        expect(result.err).not_to match(/^(?!note: ).*\bno \(/) # an error that got out
+        left = Dir.exist?("#{@dir}/out") ? Dir.children("#{@dir}/out") : []
+        expect(left).to be_empty.or match([/\Aruby\.\d+\.pb\.gz\z/])
+      end
+    end
+
+    it "may make Ractors: where none can be profiled its profile ends there" do
+      err = profiled("-e", "#{allocating(1000)}\nprint Ractor.new { 1 }.then { |r| r.respond_to?(:value) ? r.value : r.take }; exit 3",
+                     out: "1", options: %w[--interval 1])
+      expect(allocated("-e:1")).to eq(1000)
+      expect(err.include?("note: profiling stopped early: a Ractor")).to be(Memprofiler::VMFaults::RACTORS_CRASH)
+    end
+
+    it "may use up its descriptors" do
+      profiled("-e", <<~RUBY, options: %w[--interval 1])
+        #{allocating(1000)}
+        Process.setrlimit("NOFILE", 50, Process.getrlimit("NOFILE").last)
+        files = []
+        loop { files << File.open(File::NULL) } rescue exit 3
+      RUBY
+      expect(allocated("-e:1")).to eq(1000)
+    end
+
+    it "may be one that must not write any more" do
+      [0, 100].each do |bytes|
+        result = run_ruby("-e", "Process.setrlimit('FSIZE', #{bytes}); #{allocating(10_000)}; exit 3")
+        expect(result.status.exitstatus).to eq(3)
+        expect(result.err).to include("no profile was written")
+        expect(Dir.exist?("#{@dir}/out") ? Dir.children("#{@dir}/out") : []).to be_empty
+      end
     end
   end
 

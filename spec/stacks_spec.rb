@@ -177,7 +177,7 @@ RSpec.describe Memprofiler::Collector, "stacks" do
     end
 
     it "are few, however many methods are bound or objects extended" do
-      functions, frames = Child.value(<<~'RUBY')
+      functions, frames = Child.value(<<~RUBY)
         module Saying
           def say = [to_s]
         end
@@ -227,11 +227,11 @@ RSpec.describe Memprofiler::Collector, "stacks" do
       klass = Class.new do
         class_eval("def #{long} = Marker.new")
         define_method(binary) { Marker.new }
-        define_method(:"with\0nul") { Marker.new }
+        define_method(:"with\x00nul") { Marker.new }
         define_method(:"with\nnewline") { Marker.new }
         define_method("é∞") { Marker.new }
       end
-      found = stacks { [long, binary, :"with\0nul", :"with\nnewline", "é∞"].each { |name| klass.new.public_send(name) } }
+      found = stacks { [long, binary, :"with\x00nul", :"with\nnewline", "é∞"].each { |name| klass.new.public_send(name) } }
       all = found.flat_map { |stack| names(stack) }
       expect(found.size).to eq(5)
       expect(all.map(&:valid_encoding?)).to all(be(true))
@@ -305,8 +305,37 @@ RSpec.describe Memprofiler::Collector, "stacks" do
       end
     end
 
+    it "stay bounded where no two stacks are alike, and what is beyond is one (overflow), counted" do
+      stats, total, overflow, seen = Child.value(<<~RUBY)
+        def walk(turns, depth)
+          return Object.new if depth.zero?
+
+          if turns.even?
+            walk(turns >> 1, depth - 1)
+          else
+            walk(turns >> 1, depth - 1)
+          end
+        end
+        walk(0, 1) && walk(1, 1)
+        collector = Memprofiler::Collector.new(interval: 1).start
+        before = GC.stat(:total_allocated_objects)
+        400_000.times { |i| walk(i, 19) }
+        growth = GC.stat(:total_allocated_objects) - before
+        stats = collector.stats
+        collector.stop
+        profile = collector.flush
+        overflow = profile.samples.select { |s| s.stack.map(&:function) == ["(overflow)"] }.sum { |s| s.values[:alloc_objects] }
+        [stats, profile.total(:alloc_objects), overflow, growth - stats[:own_objects]]
+      RUBY
+      expect(total).to be_within(100).of(seen)
+      expect(overflow).to be_within(200).of(stats[:overflow_stacks])
+      expect(overflow).to be > 50_000
+      expect(stats[:stacks]).to be <= 2**18
+      expect(stats[:memory]).to be < 300_000_000
+    end
+
     it "lose nothing of what was counted when their code dies" do
-      counts = Child.value(<<~'RUBY')
+      counts = Child.value(<<~RUBY)
         collector = Memprofiler::Collector.new(interval: 1).start
         count = ->(profile) { profile.samples.sum { |s| s.stack.any? { |f| f.function.end_with?("#again") } ? s.values[:alloc_objects] : 0 } }
         counts = 4.times.map do

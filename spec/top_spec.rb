@@ -171,7 +171,7 @@ RSpec.describe Memprofiler::Profile, "#top" do
       .to raise_error(ArgumentError, "metric must be one of alloc_objects, alloc_space, inuse_objects, inuse_space, not cpu")
     expect { profile.top("alloc_objects") }.to raise_error(TypeError, "metric must be a Symbol, not String")
     expect { profile.top(by: :method) }
-      .to raise_error(ArgumentError, "by must be one of line, function, file, gem, class, not :method")
+      .to raise_error(ArgumentError, "by must be one of line, file, gem, function, class, not :method")
     expect { profile.top(n: 0) }.to raise_error(ArgumentError, "n must be at least 1, not 0")
     expect { profile.top(n: "3") }.to raise_error(TypeError, /n must be an Integer/)
   end

@@ -57,7 +57,7 @@ static const char *called(mp_recorder *r, const uintptr_t *frames, const int *li
     uint32_t stack = mp_recorder_stack(r, frames, lines, depth, truncated);
     uint32_t klass = mp_recorder_class(r, 100);
     address += 40;
-    mp_recorder_sample(r, &(mp_allocation){stack, klass, 0, 0, address, 40, 0});
+    mp_recorder_sample(r, &(mp_allocation){stack, klass, 0, 0, address, 40, 0, 0});
     name_all(r, flags_of_9);
     mp_recorder_fold(r);
     uint32_t site = mp_live_at(&r->live, mp_live_find(&r->live, address))->site;
@@ -147,7 +147,7 @@ static scene new_scene(const mp_options *options)
 static uint32_t sample(scene *s, uint64_t address, uint64_t size, int class_later)
 {
     uint32_t klass = class_later ? s->hidden : s->klass;
-    mp_recorder_sample(s->r, &(mp_allocation){s->stack, klass, 0, 0, address, size, class_later});
+    mp_recorder_sample(s->r, &(mp_allocation){s->stack, klass, 0, 0, address, size, class_later, 0});
     return mp_live_find(&s->r->live, address);
 }
 

@@ -119,9 +119,9 @@ typedef struct {
     uint32_t stack, klass, thread, labels;
     uint64_t address;
     uint64_t size;    /* bytes of the slot */
-    int foreign; /* allocated by another Ractor */
     /* `klass` is what the object is called if its class stays unknown, or if it is not tracked. */
     int class_later;
+    int foreign; /* allocated by another Ractor: measured in collections only */
 } mp_allocation;
 
 /* Count it, and track it if the coin says so. */

@@ -32,13 +32,13 @@ module Memprofiler
       #
       # @return [Process::Status]
       # @raise [NotStarted]
-      def run(&block)
+      def run(&)
         @relay = RelayThread.new
         @pid = spawn
         let_go_of_streams
         @relay.start(@pid)
         status = wait
-        @relay.afterwards(&block)
+        @relay.afterwards(&)
         status
       ensure
         @relay&.stop

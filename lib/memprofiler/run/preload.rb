@@ -10,16 +10,15 @@ lambda do |manifest, ruby, extension|
 
   note = lambda do |reason|
     begin # rubocop:disable Style/RedundantBegin -- not to Ruby 2.4
+      reason = "#{reason.class}: ".b << reason.message.b if reason.is_a?(Exception)
       program = File.basename($0.b).tr("\t\r\n", " ")
       line = "skipped\t#{Process.pid}\t#{program}\t#{reason.b.tr("\t\r\n", " ")}\n"
       before = Signal.trap("XFSZ", "IGNORE") # it would end a program that may write no more
-      begin
-        File.open(manifest.b, File::WRONLY | File::APPEND, 0) { |file| file.syswrite(line) }
-      ensure
-        Signal.trap("XFSZ", before)
-      end
+      File.open(manifest.b, File::WRONLY | File::APPEND, 0) { |file| file.syswrite(line) }
     rescue StandardError
       nil # the run has ended, this user may not write there, or nothing works in here
+    ensure
+      Signal.trap("XFSZ", before) if before
     end
   end
 
@@ -32,10 +31,6 @@ lambda do |manifest, ruby, extension|
       Memprofiler::Run::Session.begin(extension)
     end
   rescue Exception => e # rubocop:disable Lint/RescueException -- LoadError, and whatever else: the program goes on
-    begin
-      note.call("#{e.class}: ".b << e.message.b)
-    rescue StandardError
-      note.call("an error that has no message")
-    end
+    note.call(e)
   end
 end.call(ENV["MEMPROFILER_RUN_MANIFEST"], ENV["MEMPROFILER_RUN_RUBY"], ENV["MEMPROFILER_RUN_EXTENSION"])

@@ -39,9 +39,9 @@ module Memprofiler
       end
 
       # The command has ended: runs a block, which a signal may cut short.
-      def afterwards(&block)
+      def afterwards(&)
         @thread.kill.join
-        work = Thread.new(&block)
+        work = Thread.new(&)
         @thread = Thread.new { end_by_signal(work) }
         work.join
       end

@@ -19,7 +19,7 @@ module Memprofiler
       APPEND = FILE::WRONLY | FILE::APPEND
       # Ends a program that may write no more; ignored, it is an Errno::EFBIG.
       TOO_LARGE = %w[XFSZ].freeze
-      HOLD_BACK = [*%w[INT TERM HUP], *TOO_LARGE].freeze # while the profile is written
+      HOLD_BACK = (%w[INT TERM HUP] + TOO_LARGE).freeze # while the profile is written
       SPARE_DESCRIPTORS = 8
       # Handlers that a library registered before us, with `ruby -r`, run after
       # ours: minitest/autorun runs all tests there. If they allocated so much
@@ -140,8 +140,10 @@ module Memprofiler
 
       # An impatient second Ctrl-C would cost the profile that the first one asked for.
       def holding_back(signals)
-        before = []
-        signals.each { |name| before << [name, SIGNAL.trap(name, "IGNORE")] }
+        before = [] # what has been done so far, should one fail
+        signals.each do |name| # rubocop:disable Style/MapIntoArray
+          before << [name, SIGNAL.trap(name, "IGNORE")]
+        end
         yield
       ensure
         # (trap asks a handler for to_str, but not a block.)
@@ -154,7 +156,7 @@ module Memprofiler
       rescue Errno::EMFILE
         soft, hard = PROCESS.getrlimit("NOFILE")
         more = soft + SPARE_DESCRIPTORS
-        PROCESS.setrlimit("NOFILE", more, more > hard ? more : hard) # above hard root may
+        PROCESS.setrlimit("NOFILE", more, [more, hard].max) # above hard root may
         begin
           yield
         ensure

@@ -77,16 +77,18 @@ module Memprofiler
 
       def notes
         texts = @entries.reject { |entry| entry.state == :profiled }.group_by { |entry| reason(entry) }
-        lines = texts.map do |reason, entries|
-          who = entries.first(5).map { |entry| "#{entry.program} #{entry.pid}" }
-          who << "..." if entries.size > who.size
-          many = entries.size > 1
-          reason = many ? RUNNING.last : RUNNING.first if reason == :running
-          "note: #{entries.size} #{many ? "processes" : "process"} #{reason} (#{who.join(", ")})"
-        end
+        lines = texts.map { |reason, entries| note(reason, entries) }
         lines.concat(@unreadable.map { |message| "note: can't be read: #{message}" })
         text = Report::Text.new(nil, "") # reasons are the words of somebody else's program
         lines.map { |line| "#{text.printable(line)}\n" }.join
+      end
+
+      def note(reason, entries)
+        who = entries.first(5).map { |entry| "#{entry.program} #{entry.pid}" }
+        who << "..." if entries.size > who.size
+        many = entries.size > 1
+        reason = many ? RUNNING.last : RUNNING.first if reason == :running
+        "note: #{entries.size} #{many ? "processes" : "process"} #{reason} (#{who.join(", ")})"
       end
 
       def reason(entry)
