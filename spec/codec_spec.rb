@@ -143,7 +143,7 @@ RSpec.describe "Memprofiler::Codec" do
       [:comments, [1]] => [TypeError, "comment 0: it must be a String, not Integer"],
       [:comments, "x"] => [TypeError, "comments must be an Array of Strings, not String"],
       [:mapping, "ruby"] => [TypeError, "mapping must be an Array of file names, not String"],
-      [:default_sample_type, :inuse] => [TypeError, "default_sample_type must be a String, not Symbol"],
+      %i[default_sample_type inuse] => [TypeError, "default_sample_type must be a String, not Symbol"],
       [:functions, {}] => [TypeError, "functions must be an Array, not Hash"],
       [:functions, 2, ["x", "", ""]] => [:encode, "function 2: it must be [name, system_name, file, start_line], not 3 elements"],
       [:functions, 2, 0, nil] => [TypeError, "function 2: the name must be a String, not NilClass"],

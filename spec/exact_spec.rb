@@ -143,8 +143,8 @@ RSpec.describe Memprofiler::Collector, "at interval 1" do
       [a, b]
     end
     lines = profile.top(:alloc_objects, by: :line).to_h { |row| [row.name, row.flat] }
-    expect(lines["#{__FILE__}:#{first}"]).to be_between(101, 104)     # the Array, and what its call needs
-    expect(lines["#{__FILE__}:#{first + 1}"]).to be_between(52, 60)   # the Enumerator, and how it goes on
+    expect(lines["#{__FILE__}:#{first}"]).to be_between(101, 120) # the Array, and inline caches
+    expect(lines["#{__FILE__}:#{first + 1}"]).to be_between(52, 75)
   end
 
   it "gives every collector the whole truth" do
@@ -186,7 +186,24 @@ RSpec.describe Memprofiler::Collector, "at interval 1" do
     RUBY
     expect(counted).to be < 1_000 # the Hash that GC.compact answers with, and its like
     expect(unseen).to be < 300
-    expect(growth - counted).to(RUBY_VERSION.start_with?("3.4") ? be > 1_000 : be < 300)
+    expect(growth - counted).to(RUBY_VERSION >= "3.4" ? be > 1_000 : be < 300)
+  end
+
+  it "speaks of no problem where there was none" do
+    said = Child.value(<<~RUBY)
+      require "objspace"
+      kept = Array.new(20_000) { |i| "x" * 30 if i.odd? }
+      collectors = %i[mark free].map { |liveness| Memprofiler::Collector.new(interval: 1, liveness: liveness).start }
+      Array.new(10_000) { |i| [i] } && GC.start
+      GC.compact if GC.respond_to?(:compact)
+      Array.new(5) { Thread.new { Array.new(1_000) { |i| { i => i } } } }.each(&:join)
+      Process.wait(fork { exit! })
+      Process.warmup if Process.respond_to?(:warmup)
+      collectors.map { |collector| collector.flush(labels: [:class], gc: true).metadata }.push(kept.size)
+    RUBY
+    harmless = %i[memprofiler ruby pid interval interval_in_force track_one_in liveness samples live_samples tracked_objects
+                  heap_live_slots collections own_objects]
+    said.take(2).each { |metadata| expect(metadata.keys - harmless).to eq([]) }
   end
 
   it "says how many objects other Ractors made that it could not see", unless: Memprofiler::VMFaults::RACTORS_CRASH do

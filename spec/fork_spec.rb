@@ -144,7 +144,7 @@ RSpec.describe Memprofiler::Collector, "and fork", if: Process.respond_to?(:fork
       stop = false
       flushing = collectors.map { |c| Thread.new { c.flush(labels: %i[class age thread], gc: rand < 0.2) until stop } }
       switching = Thread.new { other.start && other.stop until stop }
-      answers = Array.new(12) do
+      answers = Array.new(8) do
         rand(3).times { Thread.pass }
         forked do
           before = collectors.map { |c| allocated(c.flush) }

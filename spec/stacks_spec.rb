@@ -22,24 +22,24 @@ RSpec.describe Memprofiler::Collector, "stacks" do
   # Frames from the innermost Ruby one of this file.
   def ours(stack) = stack.select { |frame| frame.file == __FILE__ }
 
-  def mark = Marker.new
+  def mark = Marker.allocate
   def deep(depth) = depth.zero? ? mark : deep(depth - 1)
 
   describe "lines and files" do
     it "are those of the allocating call, which a C function that makes the object leaves to its caller" do
       line = __LINE__
       found = stacks do
-        Marker.new
+        Marker.allocate
         [1].each do
           nil
-          Marker.new
+          Marker.allocate
         end
         [1,
-         Marker.new,
-         Marker.new]
+         Marker.allocate,
+         Marker.allocate]
       end
       expect(found.map { |stack| ours(stack).first.line - line }.sort).to eq([2, 5, 8, 9])
-      expect(found.map { |stack| stack.first.to_a }.uniq).to eq([["Class#new", "", 0]])
+      expect(found.map { |stack| stack.first.to_a }.uniq).to eq([["Class#allocate", "", 0]])
     end
 
     it "have one frame per call, the callers with the line they called from" do
@@ -112,7 +112,7 @@ RSpec.describe Memprofiler::Collector, "stacks" do
     end
 
     it "may be 1" do
-      expect(stacks(max_depth: 1) { mark }.map { |stack| names(stack) }).to eq([["Class#new", "(truncated)"]])
+      expect(stacks(max_depth: 1) { mark }.map { |stack| names(stack) }).to eq([["Class#allocate", "(truncated)"]])
     end
 
     it "counts what was cut" do

@@ -87,13 +87,15 @@ static uint64_t integer_option(const char *name, VALUE value, uint64_t least, ui
                                const char *also)
 {
     if (!RB_INTEGER_TYPE_P(value)) {
-        rb_raise(rb_eTypeError, "%s must be an Integer from %" PRIu64 " to %" PRIu64 "%s, not %" PRIsVALUE,
-                 name, least, most, also, rb_obj_class(value));
+        rb_raise(rb_eTypeError,
+                 "%s must be an Integer from %" PRIu64 " to %" PRIu64 "%s, not %" PRIsVALUE, name,
+                 least, most, also, rb_obj_class(value));
     }
     VALUE too_small = rb_funcall(value, '<', 1, ULL2NUM(least));
     if (RTEST(too_small) || RTEST(rb_funcall(value, '>', 1, ULL2NUM(most)))) {
-        rb_raise(rb_eArgError, "%s must be an Integer from %" PRIu64 " to %" PRIu64 "%s, not %" PRIsVALUE,
-                 name, least, most, also, rb_inspect(value));
+        rb_raise(rb_eArgError,
+                 "%s must be an Integer from %" PRIu64 " to %" PRIu64 "%s, not %" PRIsVALUE, name,
+                 least, most, also, rb_inspect(value));
     }
     return NUM2ULL(value);
 }
@@ -158,10 +160,10 @@ static VALUE collector_initialize(int argc, VALUE *argv, VALUE self)
         options.max_depth = (uint32_t)integer_option("max_depth", given[1], 1, MAX_DEPTH_LIMIT, "");
     }
     if (given[2] != Qundef) {
-        options.max_samples = NIL_P(given[2]) ? 0
-                                              : (uint32_t)integer_option("max_samples", given[2], 1,
-                                                                         MAX_SAMPLES_LIMIT,
-                                                                         ", or nil");
+        options.max_samples = NIL_P(given[2])
+                                  ? 0
+                                  : (uint32_t)integer_option("max_samples", given[2], 1,
+                                                             MAX_SAMPLES_LIMIT, ", or nil");
     } else if (options.interval == 1) {
         options.max_samples = 0;
     }

@@ -97,7 +97,13 @@ static void measure(flush *f)
 
 static void name_and_begin(flush *f)
 {
-    while (mp_run_name(f->run, 1, NAMES)) offer_gvl(f);
+    int more;
+    do {
+        f->run->may_jump = 1;
+        more = mp_run_name(f->run, 1, NAMES);
+        f->run->may_jump = 0;
+        if (more) offer_gvl(f);
+    } while (more);
     mp_run_lock(f->run);
     mp_run_check(f->run);
     int error = mp_snapshot_begin(&f->snapshot, f->run->recorder, f->labels,
@@ -179,6 +185,7 @@ static VALUE flush_body(VALUE arg)
 static VALUE flush_ends(VALUE arg)
 {
     flush *f = (flush *)arg;
+    f->run->may_jump = 0;
     if (f->snapshot) free_snapshot(f);
     mp_buffer_free(&f->out);
     mp_run_release(f->run);
@@ -210,7 +217,8 @@ static unsigned label_bit(VALUE label)
 static unsigned label_bits(VALUE labels)
 {
     if (!RB_TYPE_P(labels, T_ARRAY)) {
-        rb_raise(rb_eTypeError, "labels must be an Array of :class, :age and :thread, not %" PRIsVALUE,
+        rb_raise(rb_eTypeError,
+                 "labels must be an Array of :class, :age and :thread, not %" PRIsVALUE,
                  rb_obj_class(labels));
     }
     unsigned bits = 0;

@@ -88,4 +88,3 @@ VALUE mp_collector_stats(VALUE self)
     mp_own_end();
     return hash;
 }
-

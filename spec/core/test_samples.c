@@ -147,7 +147,8 @@ static scene new_scene(const mp_options *options)
 static uint32_t sample(scene *s, uint64_t address, uint64_t size, int class_later)
 {
     uint32_t klass = class_later ? s->hidden : s->klass;
-    mp_recorder_sample(s->r, &(mp_allocation){s->stack, klass, 0, 0, address, size, class_later, 0});
+    mp_recorder_sample(s->r,
+                       &(mp_allocation){s->stack, klass, 0, 0, address, size, class_later, 0});
     return mp_live_find(&s->r->live, address);
 }
 

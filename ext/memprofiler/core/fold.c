@@ -175,4 +175,3 @@ int mp_recorder_untidy(const mp_recorder *r)
     uint32_t now = r->frames.dead + r->classes.dead + r->threads.dead;
     return now > r->tidied_dead && now - r->tidied_dead > 512 + r->raw_sites.slabs.in_use / 8;
 }
-

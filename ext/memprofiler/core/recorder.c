@@ -114,7 +114,8 @@ static uint64_t stack_word(uint32_t frame, int line)
 }
 
 /* Two chains, since one waits for its multiplication at every frame. */
-static uint64_t hash_frames(const uintptr_t *frames, const int *lines, uint32_t depth, int truncated)
+static uint64_t hash_frames(const uintptr_t *frames, const int *lines, uint32_t depth,
+                            int truncated)
 {
     uint64_t even = MP_HASH_SEED, odd = ~MP_HASH_SEED;
     uint32_t i = 0;

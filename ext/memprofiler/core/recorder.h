@@ -78,11 +78,12 @@ typedef struct {
 
     mp_options options;
     uint32_t holders;
-    uint32_t doublings;   /* thinning in force */
-    uint32_t thin_at;     /* live samples at which to thin once more; UINT32_MAX: never */
+    uint32_t doublings; /* thinning in force */
+    uint32_t thin_at;   /* live samples at which to thin once more; UINT32_MAX: never */
     uint32_t wants_thinning;
-    uint32_t collections; /* whose marking has ended since start: what a sample's `born` counts in */
-    uint32_t completed;   /* whose dead are all known: samples born before are in use */
+    uint32_t
+        collections;    /* whose marking has ended since start: what a sample's `born` counts in */
+    uint32_t completed; /* whose dead are all known: samples born before are in use */
     mp_counts counts;
 
     mp_refs frames, classes, threads;
@@ -99,8 +100,8 @@ typedef struct {
     uint32_t overflow_named_stack, overflow_named_site;
 
     struct mp_snapshot *snapshots; /* under way: see snapshot.h */
-    uint32_t tidied_dead; /* dead things that the last tidying had to leave */
-    uint64_t *scratch;    /* room for the words of one stack */
+    uint32_t tidied_dead;          /* dead things that the last tidying had to leave */
+    uint64_t *scratch;             /* room for the words of one stack */
 } mp_recorder;
 
 /* NULL without memory. The one who makes it is its first holder. */
@@ -118,7 +119,7 @@ uint32_t mp_recorder_thread(mp_recorder *recorder, uintptr_t thread);
 typedef struct {
     uint32_t stack, klass, thread, labels;
     uint64_t address;
-    uint64_t size;    /* bytes of the slot */
+    uint64_t size; /* bytes of the slot */
     /* `klass` is what the object is called if its class stays unknown, or if it is not tracked. */
     int class_later;
     int foreign; /* allocated by another Ractor: measured in collections only */

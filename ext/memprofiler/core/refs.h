@@ -37,10 +37,11 @@ typedef struct {
 typedef struct mp_refs {
     mp_slabs slabs;
     mp_index index;
-    uint32_t pending;       /* head of the list of pending items */
+    uint32_t pending; /* head of the list of pending items */
     uint32_t n_pending;
-    uint32_t dead;          /* items that are dead and still referenced */
-    void (*gone)(void *owner, uint32_t name); /* a freed item's name, to be given back; may be NULL */
+    uint32_t dead; /* items that are dead and still referenced */
+    void (*gone)(void *owner,
+                 uint32_t name); /* a freed item's name, to be given back; may be NULL */
     void *owner;
 } mp_refs;
 

@@ -18,14 +18,14 @@
 #define MP_SLAB_ITEMS (1u << MP_SLAB_SHIFT)
 
 typedef struct {
-    char **dir;        /* slab i holds the items i * MP_SLAB_ITEMS + 1 and following */
-    uint32_t dir_len;  /* slabs there are */
-    uint32_t dir_cap;  /* slabs `dir` has room for */
-    uint32_t size;     /* bytes of an item */
-    uint32_t top;      /* the highest number ever handed out */
-    uint32_t free;     /* head of the list of released items, linked through their first 4 bytes */
-    uint32_t in_use;   /* items handed out and not released */
-    uint32_t cap;      /* in_use never exceeds it */
+    char **dir;       /* slab i holds the items i * MP_SLAB_ITEMS + 1 and following */
+    uint32_t dir_len; /* slabs there are */
+    uint32_t dir_cap; /* slabs `dir` has room for */
+    uint32_t size;    /* bytes of an item */
+    uint32_t top;     /* the highest number ever handed out */
+    uint32_t free;    /* head of the list of released items, linked through their first 4 bytes */
+    uint32_t in_use;  /* items handed out and not released */
+    uint32_t cap;     /* in_use never exceeds it */
 } mp_slabs;
 
 void mp_slabs_init(mp_slabs *slabs, size_t item_size, uint32_t cap);

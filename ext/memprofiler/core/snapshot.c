@@ -46,12 +46,12 @@ typedef struct {
 
 struct mp_snapshot {
     mp_live_cursor cursor; /* first: mp_snapshot and its cursor are one address */
-    mp_snapshot *next; /* of the recorder's */
+    mp_snapshot *next;     /* of the recorder's */
     uintptr_t owner;
     mp_recorder *recorder;
     unsigned labels;
     uint32_t completed; /* collections, at the start */
-    uint64_t losses; /* the recorder's count of them at the start */
+    uint64_t losses;    /* the recorder's count of them at the start */
     uint64_t live_samples, live_objects;
 
     items sites, stacks, functions, locations;
@@ -79,8 +79,7 @@ static void take(mp_snapshot *s, const mp_live_entry *entry)
     s->live_objects += objects;
     if (s->living) {
         if (s->n_living < s->room_living) {
-            s->living[s->n_living++] =
-                (aged){site, s->completed - entry->born, objects, bytes};
+            s->living[s->n_living++] = (aged){site, s->completed - entry->born, objects, bytes};
         }
     } else {
         s->values[site][INUSE_OBJECTS] += objects;
@@ -342,8 +341,8 @@ static uint32_t location_index(output *o, uint32_t id)
 {
     if (!o->location_at[id]) {
         const mp_location *location = item(&o->snapshot->locations, id);
-        o->locations[o->n_locations] = (mp_pprof_location){
-            function_index(o, location->function), location->line, location->address};
+        o->locations[o->n_locations] = (mp_pprof_location){function_index(o, location->function),
+                                                           location->line, location->address};
         o->location_at[id] = ++o->n_locations;
     }
     return o->location_at[id] - 1;
@@ -378,9 +377,8 @@ static void add_sample(output *o, const row *of)
     if (of->klass) add_label(o, sample, LIT_CLASS, of->klass);
     if (of->thread) add_label(o, sample, LIT_THREAD, of->thread);
     if (of->age) {
-        o->sample_labels[o->n_labels++] =
-            (mp_pprof_label){o->snapshot->literal[LIT_AGE], 0, of->age,
-                             o->snapshot->literal[LIT_COLLECTIONS]};
+        o->sample_labels[o->n_labels++] = (mp_pprof_label){
+            o->snapshot->literal[LIT_AGE], 0, of->age, o->snapshot->literal[LIT_COLLECTIONS]};
         sample->n_labels++;
     }
 }

@@ -19,8 +19,8 @@ typedef struct {
     uint32_t tag;  /* first: a released item keeps the free list here */
     uint32_t refs; /* 0 in an item that is not in use */
     uint32_t depth;
-    uint32_t user;  /* the owner's: of a raw stack, the named stack it stands for, or 0 */
-    uint32_t flags; /* the owner's */
+    uint32_t user;      /* the owner's: of a raw stack, the named stack it stands for, or 0 */
+    uint32_t flags;     /* the owner's */
     uint32_t last_site; /* the owner's: of a raw stack, the site that was hit last */
     uint64_t *words;
 } mp_stack;

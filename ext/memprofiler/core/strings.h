@@ -53,8 +53,8 @@ static inline const mp_string *mp_strings_at(const mp_strings *strings, uint32_t
 
 typedef struct {
     mp_strings *strings;
-    mp_index index;   /* string number -> place */
-    uint32_t *order;  /* place -> string number; order[0] is 0, the empty string */
+    mp_index index;  /* string number -> place */
+    uint32_t *order; /* place -> string number; order[0] is 0, the empty string */
     uint32_t length;
     uint32_t room;
 } mp_string_index;

@@ -38,7 +38,7 @@ struct rb_gc_object_metadata_entry {
 struct rb_gc_object_metadata_entry *rb_gc_object_metadata(VALUE obj);
 #endif
 
-#if defined(HAVE_RB_OBJSPACE_MARKED_OBJECT_P) || defined(HAVE_RB_OBJ_GC_FLAGS) || \
+#if defined(HAVE_RB_OBJSPACE_MARKED_OBJECT_P) || defined(HAVE_RB_OBJ_GC_FLAGS) ||                  \
     defined(HAVE_RB_GC_OBJECT_METADATA)
 #define MP_HAS_MARK_BITS 1
 #else

@@ -106,9 +106,9 @@ typedef void (*raw_hook)(VALUE, rb_trace_arg_t *);
 
 static void add(raw_hook hook, rb_event_flag_t event, int slot)
 {
-    rb_add_event_hook2((rb_event_hook_func_t)(void (*)(void))hook, event, INT2FIX(slot),
-                       (rb_event_hook_flag_t)(RUBY_EVENT_HOOK_FLAG_SAFE |
-                                              RUBY_EVENT_HOOK_FLAG_RAW_ARG));
+    rb_add_event_hook2(
+        (rb_event_hook_func_t)(void (*)(void))hook, event, INT2FIX(slot),
+        (rb_event_hook_flag_t)(RUBY_EVENT_HOOK_FLAG_SAFE | RUBY_EVENT_HOOK_FLAG_RAW_ARG));
 }
 
 static int take_off(raw_hook hook, int slot)

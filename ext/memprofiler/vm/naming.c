@@ -1,10 +1,11 @@
 #include "naming.h"
 
-#include <string.h>
 #include <ruby/encoding.h>
+#include <string.h>
 
 #include "../core/names.h"
 #include "deaths.h"
+#include "hooks.h"
 #include "run.h"
 
 static VALUE own_folder = Qnil;
@@ -27,17 +28,48 @@ static uint32_t intern_value(mp_run *run, VALUE string)
     return id;
 }
 
+/* ---- what comes in the middle of it ---------------------------------------------------------- */
+
+static VALUE thread_raise, resends; /* pairs of a thread and what it was told */
+
+static VALUE resend(void *unused)
+{
+    (void)unused;
+    mp_own_begin();
+    VALUE pair = rb_ary_shift(resends);
+    if (RB_TYPE_P(pair, T_ARRAY)) {
+        VALUE thread = RARRAY_AREF(pair, 0), told = RARRAY_AREF(pair, 1);
+        if (rb_obj_is_kind_of(told, rb_eException)) {
+            rb_funcall(thread_raise, id_bind_call, 2, thread, told);
+        } else {
+            rb_thread_kill(thread);
+        }
+    }
+    mp_own_end();
+    return Qnil;
+}
+
 /*
- * Whatever is raised in `read` (out of memory, or by a TracePoint of the program's) ends here. An
- * exception that was being handled is put back.
+ * Calling Thread#name lets interrupts in: a Thread#kill, Thread#raise or Timeout can strike there.
+ * Through a flush it passes, once this item is done with. Through the job it could not (the VM
+ * swallows it), so it is sent once more, to come when the profiler is done. An exception that was being handled is put back.
  */
-static VALUE protect(VALUE (*read)(VALUE), VALUE argument)
+static VALUE protect(mp_run *run, VALUE (*read)(VALUE), VALUE argument)
 {
     VALUE before = rb_errinfo();
     int error;
     VALUE value = rb_protect(read, argument, &error);
     if (!error) return value;
+    if (run->may_jump) {
+        run->struck = error;
+        return Qnil;
+    }
+    VALUE told = rb_errinfo();
     rb_set_errinfo(rb_obj_is_kind_of(before, rb_eException) ? before : Qnil);
+    if (!rb_obj_is_kind_of(told, rb_eNoMemError)) {
+        rb_ary_push(resends, rb_assoc_new(rb_thread_current(), told));
+        rb_thread_create(resend, NULL);
+    }
     return Qnil;
 }
 
@@ -102,7 +134,7 @@ static void name_frame(mp_run *run, uint32_t id, VALUE frame)
 {
     mp_recorder *recorder = run->recorder;
     frame_names names = {.frame = frame, .name = Qnil, .file = Qnil, .class_path = Qnil};
-    protect(read_frame, (VALUE)&names);
+    protect(run, read_frame, (VALUE)&names);
 
     mp_run_lock(run);
     uint32_t file = 0;
@@ -140,7 +172,7 @@ static VALUE read_class(VALUE klass)
 static void name_class(mp_run *run, uint32_t id, VALUE klass)
 {
     mp_recorder *recorder = run->recorder;
-    VALUE string = protect(read_class, klass);
+    VALUE string = protect(run, read_class, klass);
     mp_run_lock(run);
     uint32_t name = intern_value(run, string);
     if (name == MP_STRING_NONE) {
@@ -175,7 +207,7 @@ static VALUE read_thread(VALUE thread)
 
 static void name_thread(mp_run *run, uint32_t id, VALUE thread)
 {
-    VALUE string = protect(read_thread, thread);
+    VALUE string = protect(run, read_thread, thread);
     mp_run_lock(run);
     uint32_t name = intern_value(run, string);
     mp_refs_name(&run->recorder->threads, id, name == MP_STRING_NONE ? 0 : name, 0);
@@ -191,7 +223,7 @@ static void name_thread(mp_run *run, uint32_t id, VALUE thread)
 static uint32_t name_some(mp_run *run, mp_refs *refs, void (*name)(mp_run *, uint32_t, VALUE),
                           uint32_t most)
 {
-    for (; most > 0 && !run->orphaned; most--) {
+    for (; most > 0 && !run->orphaned && !run->struck; most--) {
         mp_run_lock(run);
         uint32_t id = refs->pending;
         VALUE object = id ? (VALUE)mp_refs_at(refs, id)->address : 0;
@@ -211,6 +243,11 @@ int mp_run_name(mp_run *run, int threads, uint32_t most)
     most = name_some(run, &recorder->classes, name_class, most);
     if (threads) most = name_some(run, &recorder->threads, name_thread, most);
     run->naming = 0;
+    if (run->struck) {
+        int tag = run->struck;
+        run->struck = 0;
+        rb_jump_tag(tag);
+    }
     return most == 0;
 }
 
@@ -224,6 +261,10 @@ void mp_naming_init(void)
     id_bind_call = rb_intern("bind_call");
     ID instance_method = rb_intern("instance_method");
     thread_name = rb_funcall(rb_cThread, instance_method, 1, ID2SYM(rb_intern("name")));
+    thread_raise = rb_funcall(rb_cThread, instance_method, 1, ID2SYM(rb_intern("raise")));
+    resends = rb_ary_new();
+    rb_gc_register_mark_object(thread_raise);
+    rb_gc_register_mark_object(resends);
     thread_to_s = rb_funcall(rb_cThread, instance_method, 1, ID2SYM(rb_intern("to_s")));
     rb_gc_register_mark_object(thread_name);
     rb_gc_register_mark_object(thread_to_s);

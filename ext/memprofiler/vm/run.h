@@ -31,24 +31,26 @@ typedef enum { MP_LIVENESS_MARK, MP_LIVENESS_FREE } mp_liveness;
 typedef struct mp_run {
     int64_t *countdown; /* the recorder's */
     mp_recorder *recorder;
-    int holders;         /* the collector, and flushes under way */
-    VALUE holder;        /* the collector: nothing else keeps pending objects alive */
-    int armed;           /* hooks are on, and samples are taken */
-    int orphaned;        /* the holder is dead: pending objects may be gone */
-    int slot;            /* in the table of hooks.c; -1 when not armed */
+    int holders;  /* the collector, and flushes under way */
+    VALUE holder; /* the collector: nothing else keeps pending objects alive */
+    int armed;    /* hooks are on, and samples are taken */
+    int orphaned; /* the holder is dead: pending objects may be gone */
+    int slot;     /* in the table of hooks.c; -1 when not armed */
     mp_liveness liveness;
-    size_t gc_count;     /* the collection whose GC_END_MARK was the last one seen */
-    int lost_hooks;      /* calls of dmark in a row that found events missing */
-    int name_threads;    /* a collection came by since some were first seen: time to name them */
-    int naming;          /* naming is under way: a job in the middle of it does nothing */
-    char stopped[128];   /* why it was stopped, when nobody asked for it; else empty */
+    size_t gc_count;   /* the collection whose GC_END_MARK was the last one seen */
+    int lost_hooks;    /* calls of dmark in a row that found events missing */
+    int name_threads;  /* a collection came by since some were first seen: time to name them */
+    int naming;        /* naming is under way: a job in the middle of it does nothing */
+    int may_jump;      /* naming is a flush's: what strikes it goes straight through */
+    int struck;        /* by this tag, with errinfo set */
+    char stopped[128]; /* why it was stopped, when nobody asked for it; else empty */
 
     uint64_t allocated_before; /* the VM's own count of allocations, at the start */
     uint64_t unseen;           /* mp_run_unseen at the stop; from 3.4: at the last GC_END_MARK */
 
     uintptr_t last_thread; /* and its number, for as long as no collection came by */
     uint32_t last_thread_id;
-    int last_thread_foreign; /* it is another Ractor's */
+    int last_thread_foreign;  /* it is another Ractor's */
     uint32_t kinds[MP_KINDS]; /* class numbers for objects without a class */
 
     VALUE *frames; /* max_depth + 1, for rb_profile_frames */
@@ -93,7 +95,8 @@ int mp_run_measure(mp_run *run, uint32_t *at, uint32_t most);
 void mp_run_thin(mp_run *run);
 /*
  * Name up to `most` pending things; true while there are more. Allocates; must be the profiler's
- * own. Of the program, only a TracePoint on C calls can run in it.
+ * own. Of the program, only a TracePoint on C calls can run in it. With `may_jump` a Thread#kill or
+ * raise that strikes here leaves by longjmp, else it is sent to the thread once more.
  *
  * A thread mostly gets its name from its own first lines, so the job leaves threads unnamed, and
  * alive, until a collection has come by.
