@@ -89,7 +89,7 @@ int mp_class_may_come(VALUE obj)
 
 int mp_kind_of(VALUE obj)
 {
-    int type = RB_BUILTIN_TYPE(obj);
+    int type = (int)RB_BUILTIN_TYPE(obj);
     if (type != T_IMEMO) return type;
     return 32 + (int)((RBASIC(obj)->flags >> IMEMO_SHIFT) & IMEMO_MASK);
 }
