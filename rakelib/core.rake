@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "digest"
+
 # The tests of ext/memprofiler/core, which need no Ruby: each spec/core/test_*.c is
 # a program, each fuzz_*.c a libFuzzer target; other .c files there go into both.
 # Objects are kept in tmp/core, in a folder for each way of compiling.
@@ -20,6 +22,28 @@ module CoreTests
   SANITIZERS = %w[-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer].freeze
   SANITIZER_OPTIONS = { "ASAN_OPTIONS" => "allocator_may_return_null=1",
                         "UBSAN_OPTIONS" => "print_stacktrace=1" }.freeze
+
+  # An object is compiled again when what it is made from has other contents: times
+  # say nothing in a copied tree.
+  class CompiledObject < Rake::FileTask
+    def needed?
+      !File.exist?(name) || !File.exist?(mark) || File.read(mark) != contents
+    end
+
+    def compiled
+      File.write(mark, contents)
+    end
+
+    private
+
+    def mark
+      "#{name}.sha256"
+    end
+
+    def contents
+      Digest::SHA256.hexdigest(prerequisites.map { |file| Digest::SHA256.file(file).hexdigest }.join)
+    end
+  end
 
   # A way to compile: `compile` and `link` are the flags of either step.
   Way = Struct.new(:name, :compiler, :compile, :link, :programs) do
@@ -48,10 +72,11 @@ module CoreTests
 
     def define_object(source)
       foreign = UPB.include?(source)
-      file path(source, ".o") => [source, *(HEADERS unless foreign)] do |task|
+      CompiledObject.define_task(path(source, ".o") => [source, *(HEADERS unless foreign)]) do |task|
         mkdir_p File.dirname(task.name), verbose: false
         sh compiler, "-std=gnu11", *compile, *(foreign ? ["-w"] : WARNINGS), *INCLUDES, "-c", "-o", task.name, source,
            verbose: false
+        task.compiled
       end
     end
 

@@ -7,7 +7,8 @@ require "rbconfig"
 require_relative "../lib/memprofiler/native"
 
 # Builds a checkout's extension for the Ruby that runs this, with nothing but
-# extconf.rb and make. Old objects are used again where their sources are older.
+# extconf.rb and make. Of old objects upb's alone are used again: the others take
+# little time, and make can be wrong about them (a copied tree keeps its times).
 class ExtensionBuild
   # Its message is one line, for the user.
   class Error < StandardError; end
@@ -54,6 +55,7 @@ class ExtensionBuild
 
   def build
     File.write(@log, "")
+    FileUtils.rm_f(Dir["#{@folder}/*.#{RbConfig::CONFIG["OBJEXT"]}"].grep_v(%r{/(?:ruby-upb|utf8_range)\.\w+\z}))
     # A relative path, since make knows no folders with blanks in their names.
     run(RbConfig.ruby, "../../../ext/memprofiler/extconf.rb")
     yield if block_given?

@@ -247,7 +247,10 @@ static VALUE collector_start(VALUE self)
 static VALUE collector_stop(VALUE self)
 {
     mp_collector *collector = mp_collector_of(self);
-    if (running(collector)) mp_run_stop(collector->run);
+    if (running(collector)) {
+        mp_name_all(collector->run);
+        mp_run_stop(collector->run);
+    }
     return self;
 }
 

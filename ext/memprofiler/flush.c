@@ -193,13 +193,28 @@ static VALUE flush_ends(VALUE arg)
     return Qnil;
 }
 
-/* Threads that have ended are still pinned if they have no name: they must not look alive. */
-static void collect(mp_collector *collector)
+static VALUE name_body(VALUE arg)
+{
+    mp_run *run = (mp_run *)arg;
+    run->may_jump = 1;
+    while (mp_run_name(run, 1, UINT32_MAX)) continue;
+    return Qnil;
+}
+
+static VALUE name_ends(VALUE arg)
+{
+    mp_run *run = (mp_run *)arg;
+    run->may_jump = 0;
+    mp_run_release(run);
+    mp_own_end();
+    return Qnil;
+}
+
+void mp_name_all(mp_run *run)
 {
     mp_own_begin();
-    while (mp_run_name(collector->run, 1, UINT32_MAX)) continue;
-    mp_own_end();
-    mp_full_gc();
+    mp_run_hold(run);
+    rb_ensure(name_body, (VALUE)run, name_ends, (VALUE)run);
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -260,7 +275,11 @@ VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self)
     if (!collector->run) rb_raise(mp_eNotStarted, "the collector was never started");
 
     /* Before the thread is marked: finalizers that run now are the program's. */
-    if (f.collect && collector->run->armed) collect(collector);
+    if (f.collect && collector->run->armed) {
+        /* Threads that have ended are pinned until they are named: they must not look alive. */
+        mp_name_all(collector->run);
+        mp_full_gc();
+    }
     f.run = collector->run;
     mp_run_hold(f.run);
     own_begins(&f);

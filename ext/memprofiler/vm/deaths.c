@@ -107,9 +107,7 @@ void mp_run_marking_ended(mp_run *run)
         recorder->completed = recorder->collections;
         mp_run_thin(run);
     }
-    run->name_threads = recorder->threads.pending != 0;
-    if (run->name_threads || recorder->classes.pending || mp_recorder_untidy(recorder))
-        mp_hooks_call_job();
+    if (recorder->classes.pending || mp_recorder_untidy(recorder)) mp_hooks_call_job();
 }
 
 /* ---- free hook ------------------------------------------------------------------------------- */

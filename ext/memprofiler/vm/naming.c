@@ -5,7 +5,6 @@
 
 #include "../core/names.h"
 #include "deaths.h"
-#include "hooks.h"
 #include "run.h"
 
 static VALUE own_folder = Qnil;
@@ -30,29 +29,10 @@ static uint32_t intern_value(mp_run *run, VALUE string)
 
 /* ---- what comes in the middle of it ---------------------------------------------------------- */
 
-static VALUE thread_raise, resends; /* pairs of a thread and what it was told */
-
-static VALUE resend(void *unused)
-{
-    (void)unused;
-    mp_own_begin();
-    VALUE pair = rb_ary_shift(resends);
-    if (RB_TYPE_P(pair, T_ARRAY)) {
-        VALUE thread = RARRAY_AREF(pair, 0), told = RARRAY_AREF(pair, 1);
-        if (rb_obj_is_kind_of(told, rb_eException)) {
-            rb_funcall(thread_raise, id_bind_call, 2, thread, told);
-        } else {
-            rb_thread_kill(thread);
-        }
-    }
-    mp_own_end();
-    return Qnil;
-}
-
 /*
- * Calling Thread#name lets interrupts in: a Thread#kill, Thread#raise or Timeout can strike there.
- * Through a flush it passes, once this item is done with. Through the job it could not (the VM
- * swallows it), so it is sent once more, to come when the profiler is done. An exception that was being handled is put back.
+ * Calling Thread#name lets interrupts in: a Thread#kill, Thread#raise or Timeout can strike there, and
+ * goes straight through once this item is done with. Where it could not (the VM swallows it in a
+ * job), nothing is called. What else can be raised is that memory ran out: then there is no name.
  */
 static VALUE protect(mp_run *run, VALUE (*read)(VALUE), VALUE argument)
 {
@@ -64,12 +44,7 @@ static VALUE protect(mp_run *run, VALUE (*read)(VALUE), VALUE argument)
         run->struck = error;
         return Qnil;
     }
-    VALUE told = rb_errinfo();
     rb_set_errinfo(rb_obj_is_kind_of(before, rb_eException) ? before : Qnil);
-    if (!rb_obj_is_kind_of(told, rb_eNoMemError)) {
-        rb_ary_push(resends, rb_assoc_new(rb_thread_current(), told));
-        rb_thread_create(resend, NULL);
-    }
     return Qnil;
 }
 
@@ -207,7 +182,7 @@ static VALUE read_thread(VALUE thread)
 
 static void name_thread(mp_run *run, uint32_t id, VALUE thread)
 {
-    VALUE string = protect(run, read_thread, thread);
+    VALUE string = run->may_jump ? protect(run, read_thread, thread) : rb_str_new_cstr("(thread)");
     mp_run_lock(run);
     uint32_t name = intern_value(run, string);
     mp_refs_name(&run->recorder->threads, id, name == MP_STRING_NONE ? 0 : name, 0);
@@ -261,10 +236,6 @@ void mp_naming_init(void)
     id_bind_call = rb_intern("bind_call");
     ID instance_method = rb_intern("instance_method");
     thread_name = rb_funcall(rb_cThread, instance_method, 1, ID2SYM(rb_intern("name")));
-    thread_raise = rb_funcall(rb_cThread, instance_method, 1, ID2SYM(rb_intern("raise")));
-    resends = rb_ary_new();
-    rb_gc_register_mark_object(thread_raise);
-    rb_gc_register_mark_object(resends);
     thread_to_s = rb_funcall(rb_cThread, instance_method, 1, ID2SYM(rb_intern("to_s")));
     rb_gc_register_mark_object(thread_name);
     rb_gc_register_mark_object(thread_to_s);

@@ -1,7 +1,7 @@
 /*
  * What frames, classes and threads are called. Run outside hooks and collections, since Ruby's own
- * functions for this allocate. No method of the program's is called, but other threads may
- * be let in, a TracePoint on C calls may run, and what strikes this thread meanwhile comes later.
+ * functions for this allocate. No method of the program's is called; naming threads in a
+ * flush may let others in, and a TracePoint on C calls run.
  *
  * Locks: GVL. Failure: a name that can't be had becomes "(unnamed)".
  */

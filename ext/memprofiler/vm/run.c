@@ -230,11 +230,11 @@ void mp_run_settle(mp_run *run)
         run->lost_hooks = 0;
     }
     int untidy = mp_recorder_untidy(recorder);
-    if (mp_run_name(run, run->name_threads || untidy, JOB_NAMES)) {
+    int threads = untidy || recorder->threads.n_pending > MP_UNNAMED_THREADS;
+    if (mp_run_name(run, threads, JOB_NAMES)) {
         mp_hooks_call_job();
         return;
     }
-    run->name_threads = 0;
     if (!run->armed) return; /* naming allocates, and its collector may have died of that */
     if (recorder->wants_thinning) mp_run_finish_sweep(run);
     mp_run_lock(run);

@@ -95,17 +95,20 @@ int mp_run_measure(mp_run *run, uint32_t *at, uint32_t most);
 void mp_run_thin(mp_run *run);
 /*
  * Name up to `most` pending things; true while there are more. Allocates; must be the profiler's
- * own. Of the program, only a TracePoint on C calls can run in it. With `may_jump` a Thread#kill or
- * raise that strikes here leaves by longjmp, else it is sent to the thread once more.
+ * own. Threads are asked for their names only with `may_jump`, since that lets interrupts in: a
+ * Thread#kill that strikes there leaves by longjmp. Else they are called "(thread)".
  *
  * A thread mostly gets its name from its own first lines, so the job leaves threads unnamed, and
- * alive, until a collection has come by.
+ * alive, until a flush, or until more than MP_UNNAMED_THREADS wait.
  */
+#define MP_UNNAMED_THREADS 256u
 int mp_run_name(mp_run *run, int threads, uint32_t most);
 /* The postponed job has something to name. */
 static inline int mp_run_wants_names(const mp_run *run)
 {
-    return run->recorder->frames.pending || run->recorder->classes.pending;
+    const mp_recorder *recorder = run->recorder;
+    return recorder->frames.pending || recorder->classes.pending ||
+           recorder->threads.n_pending > MP_UNNAMED_THREADS;
 }
 /* What the postponed job does: naming, tidying, and a look whether the hooks still fire. */
 void mp_run_settle(mp_run *run);
