@@ -104,6 +104,14 @@ static void name_and_begin(flush *f)
         f->run->may_jump = 0;
         if (more) offer_gvl(f);
     } while (more);
+    /* mp_snapshot_begin folds: done in pieces first, that leaves it little to name. */
+    uint32_t at = 0;
+    do {
+        offer_gvl(f);
+        mp_run_lock(f->run);
+        more = mp_recorder_fold_some(f->run->recorder, &at, STEP);
+        mp_run_unlock(f->run);
+    } while (more);
     mp_run_lock(f->run);
     mp_run_check(f->run);
     int error = mp_snapshot_begin(&f->snapshot, f->run->recorder, f->labels,

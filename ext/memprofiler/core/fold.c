@@ -120,12 +120,19 @@ void mp_raw_site_release(mp_recorder *r, uint32_t id)
     mp_records_release(&r->raw_sites, id);
 }
 
-void mp_recorder_fold(mp_recorder *r)
+int mp_recorder_fold_some(mp_recorder *r, uint32_t *at, uint32_t most)
 {
-    for (uint32_t id = 1; id <= r->raw_sites.slabs.top; id++) {
-        mp_site *site = mp_site_at(&r->raw_sites, id);
+    for (; most > 0 && *at < r->raw_sites.slabs.top; most--) {
+        mp_site *site = mp_site_at(&r->raw_sites, ++*at);
         if (site->record.refs) fold_site(r, site);
     }
+    return *at < r->raw_sites.slabs.top;
+}
+
+void mp_recorder_fold(mp_recorder *r)
+{
+    uint32_t at = 0;
+    mp_recorder_fold_some(r, &at, UINT32_MAX);
 }
 
 static int dead(const mp_refs *refs, uint32_t id)

@@ -150,6 +150,8 @@ void mp_recorder_freeze(mp_recorder *recorder);
 
 /* Move what raw sites have counted to named ones; a site with something unnamed waits. */
 void mp_recorder_fold(mp_recorder *recorder);
+/* The same for up to `most` raw sites after *at, moving it on; true while there are more. */
+int mp_recorder_fold_some(mp_recorder *recorder, uint32_t *at, uint32_t most);
 /* Let go of raw stacks and sites whose frames, classes or threads died. Folds first. */
 void mp_recorder_tidy(mp_recorder *recorder);
 /* Worth tidying: many dead things are still referred to. */
