@@ -210,6 +210,9 @@ static void job(void *unused)
 {
     (void)unused;
     job_called = 0;
+    /* From 3.3 it runs where it was called from, which may be a Ractor beside the main one: that is
+     * no place to touch the tables. The next sample, or flush, of the main one sees to it. */
+    if (!mp_in_main_ractor()) return;
     mp_own_begin();
     for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
         mp_run *run = runs[slot];

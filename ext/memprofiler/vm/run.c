@@ -11,36 +11,26 @@
 #include "hooks.h"
 #include "naming.h"
 
-#if MP_HOOKS_ARE_GLOBAL
 #include <ruby/ractor.h>
-#endif
 
 static VALUE sym_total_allocated;
 
 /* Collections without an event that are taken for a sign that the VM lost our hooks. */
 #define LOST_HOOKS_AT 3
 
-#if MP_HOOKS_ARE_GLOBAL
-/* Set in the main Ractor only: how a hook knows where it runs. */
+/* Set in the main Ractor only: how a hook or job knows where it runs. */
 static rb_ractor_local_key_t main_key;
 static const struct rb_ractor_local_storage_type main_key_type = {NULL, NULL};
-#endif
 
 int mp_in_main_ractor(void)
 {
-#if MP_HOOKS_ARE_GLOBAL
     return rb_ractor_local_storage_ptr(main_key) != NULL;
-#else
-    return 1; /* up to 3.4 a hook is its Ractor's, and a collector the main one's */
-#endif
 }
 
 void mp_run_init(void)
 {
-#if MP_HOOKS_ARE_GLOBAL
     main_key = rb_ractor_local_storage_ptr_newkey(&main_key_type);
     rb_ractor_local_storage_ptr_set(main_key, &main_key);
-#endif
     sym_total_allocated = ID2SYM(rb_intern("total_allocated_objects"));
     mp_gc_bits_init();
     mp_naming_init();

@@ -79,7 +79,7 @@ void mp_run_stop(mp_run *run);
 /* `GC.stat(:total_allocated_objects)` since the start, less what the run has seen or kept out. */
 uint64_t mp_run_unseen(const mp_run *run);
 
-/* From 4.0 a hook may run in any Ractor. Legal in every hook. */
+/* From 4.0 a hook, from 3.3 a job, may run in any Ractor. Legal in every hook. */
 int mp_in_main_ractor(void);
 
 /* Before any address is used: if a collection went unseen, all that lived is given up. */
