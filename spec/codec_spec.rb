@@ -249,10 +249,13 @@ RSpec.describe "Memprofiler::Codec" do
   end
 
   describe "beside Go's pprof", :go do
+    # A sample without a stack is dropped by Go's older versions, and kept by newer ones.
+    let(:stacked) { model.merge(samples: model[:samples].reject { |stack, *| stack.empty? }) }
+
     around do |example|
       Tempfile.create(["heap", ".pb.gz"]) do |file|
         file.binmode
-        file.write(codec.encode(model))
+        file.write(codec.encode(stacked))
         file.flush
         @path = file.path
         example.run
@@ -261,7 +264,7 @@ RSpec.describe "Memprofiler::Codec" do
 
     it "is read with every field in its place" do
       raw = Go.pprof("-raw", @path).force_encoding("UTF-8").gsub(/(:\d+):0 s=/, '\1 s=') # newer ones add the column
-      # It numbers locations by their first use, and drops samples without a stack.
+      # It numbers locations by their first use.
       expect(raw.lines(chomp: true)).to eq(<<~RAW.lines(chomp: true))
         Comment: memprofiler: 0.1.0
         Comment: ruby: 3.1.2 – x86_64
@@ -293,7 +296,7 @@ RSpec.describe "Memprofiler::Codec" do
       Tempfile.create do |copy|
         Go.pprof("-proto", "-output", copy.path, @path)
         decoded = codec.decode(File.binread(copy.path))
-        expect(stacks(decoded)).to match_array(stacks(model).reject { |stack, *| stack.empty? })
+        expect(stacks(decoded)).to match_array(stacks(stacked))
         expect(decoded).to include(model.slice(:sample_types, :period_type, :period, :comments, :time_nanos))
       end
     end

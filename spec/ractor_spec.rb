@@ -133,6 +133,39 @@ RSpec.describe Memprofiler::Collector, "and Ractors" do
       end
     end
 
+    # A collection that another Ractor drives must not have the profiler at work beside the main one.
+    it "do their work in the main one, while others collect and flushes go on" do
+      counted, sizes = in_program(<<~RUBY).value
+        def allocate(count) = Array.new(count) { Object.new }
+        allocate(1)
+        collectors = %i[mark free].flat_map { |liveness| [1, 5].map { |i| Memprofiler::Collector.new(interval: i, liveness: liveness).start } }
+        ractors = Array.new(3) do
+          Ractor.new do
+            kept = []
+            12_000.times do |i|
+              kept << [i, i.to_s, { i => i }] if (i % 50).zero?
+              eval("def made\#{i % 40} = [1]; made\#{i % 40}") if (i % 50).zero?
+              GC.start if (i % 400).zero?
+            end
+            kept.size
+          end
+        end
+        40.times do |round|
+          collectors.sample.flush(labels: %i[class thread age], gc: (round % 5).zero?)
+          collectors[2 + (round % 2)].tap(&:stop).start if RUBY_VERSION < "4" # whose VM can hang in taking a hook off
+          eval("def ours\#{round} = [Class.new.new]; ours\#{round}")
+          allocate(1_000)
+        end
+        sizes = ractors.map { |ractor| wait_for(ractor) }
+        before = collectors[0].flush
+        allocate(1_000)
+        counted = (collectors[0].flush - before).samples.sum { |s| s.stack.any? { |f| f.function.end_with?("#allocate") } ? s.values[:alloc_objects] : 0 }
+        [counted, sizes]
+      RUBY
+      expect(sizes).to eq([240] * 3)
+      expect(counted).to be_between(1_001, 1_010)
+    end
+
     # Up to 3.4 the VM forgets all hooks when a Ractor is collected (bug 19112).
     it "notice that the VM lost the hooks, arm them again and say so", if: RUBY_VERSION < "4" do
       rearmed, seen, alive, said = in_program(<<~RUBY).value
