@@ -249,8 +249,14 @@ RSpec.describe "Memprofiler::Codec" do
   end
 
   describe "beside Go's pprof", :go do
-    # A sample without a stack is dropped by Go's older versions, and kept by newer ones.
-    let(:stacked) { model.merge(samples: model[:samples].reject { |stack, *| stack.empty? }) }
+    # Go's older versions drop a sample without a stack and number locations by their first use;
+    # newer ones keep both as they are.
+    let(:stacked) do
+      samples = model[:samples].reject { |stack, *| stack.empty? }
+      order = samples.flat_map(&:first).uniq
+      model.merge(locations: model[:locations].values_at(*order),
+                  samples: samples.map { |stack, *rest| [stack.map { |location| order.index(location) }, *rest] })
+    end
 
     around do |example|
       Tempfile.create(["heap", ".pb.gz"]) do |file|
@@ -264,7 +270,6 @@ RSpec.describe "Memprofiler::Codec" do
 
     it "is read with every field in its place" do
       raw = Go.pprof("-raw", @path).force_encoding("UTF-8").gsub(/(:\d+):0 s=/, '\1 s=') # newer ones add the column
-      # It numbers locations by their first use.
       expect(raw.lines(chomp: true)).to eq(<<~RAW.lines(chomp: true))
         Comment: memprofiler: 0.1.0
         Comment: ruby: 3.1.2 – x86_64
