@@ -307,7 +307,7 @@ static inline void collect(program *p, uint32_t percent)
             class_known(p, at, dice_roll(&p->dice, CLASSES));
     }
     p->collections++;
-    p->recorder->collections++;
+    mp_recorder_marked(p->recorder);
     p->recorder->completed = p->recorder->collections;
 }
 
@@ -323,6 +323,7 @@ static inline bool address_dies(mp_refs *refs, uint64_t address)
 
 static inline void function_dies(program *p, uint32_t f)
 {
+    mp_recent_forget(&p->recorder->recent); /* as at the end of marking, which is when frames die */
     if (!address_dies(&p->recorder->frames, frame_address(p, f, 0))) return;
     if (address_dies(&p->recorder->frames, frame_address(p, f, 1))) p->frame_lives[f]++;
 }
@@ -350,7 +351,7 @@ static inline void compact(program *p)
     mp_refs_rekey(&r->frames, program_moved_to);
     mp_refs_rekey(&r->classes, program_moved_to);
     mp_refs_rekey(&r->threads, program_moved_to);
-    mp_index_clear(&r->stack_cache);
+    mp_recorder_forget_stacks(r);
     p->moved += UINT64_C(1) << 32;
 }
 

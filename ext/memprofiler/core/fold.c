@@ -102,7 +102,7 @@ static void release_raw_stack(mp_recorder *r, uint32_t id)
             mp_refs_release(&r->frames, (uint32_t)(stack->words[i] >> 32));
         }
         /* The cache may name it, under a hash that nobody remembers. */
-        mp_index_clear(&r->stack_cache);
+        mp_recorder_forget_stacks(r);
     }
     mp_stacks_release(&r->raw_stacks, id);
 }

@@ -96,6 +96,7 @@ void mp_recorder_release(mp_recorder *r)
     mp_records_destroy(&r->raw_sites);
     mp_records_destroy(&r->named_sites);
     mp_index_destroy(&r->stack_cache);
+    mp_recent_destroy(&r->recent);
     mp_stacks_destroy(&r->raw_stacks);
     mp_stacks_destroy(&r->named_stacks);
     mp_refs_destroy(&r->frames);
@@ -172,8 +173,8 @@ static uint32_t new_stack(mp_recorder *r, const uintptr_t *frames, const int *li
     return id;
 }
 
-uint32_t mp_recorder_stack(mp_recorder *r, const uintptr_t *frames, const int *lines,
-                           uint32_t depth, int truncated)
+static uint32_t find_or_add_stack(mp_recorder *r, const uintptr_t *frames, const int *lines,
+                                  uint32_t depth, int truncated)
 {
     uint32_t tag = mp_index_tag(hash_frames(frames, lines, depth, truncated));
     for (uint32_t pos = tag, id; (id = mp_index_next(&r->stack_cache, tag, &pos)) != 0;) {
@@ -182,11 +183,28 @@ uint32_t mp_recorder_stack(mp_recorder *r, const uintptr_t *frames, const int *l
         }
     }
     uint32_t id = new_stack(r, frames, lines, depth, truncated);
-    if (id == r->overflow_stack) return id;
+    if (id == r->overflow_stack) return 0;
     /* Entries of frames that moved or died stay behind; twice the stacks means half of that. */
     if (r->stack_cache.used > 2 * r->raw_stacks.slabs.in_use) mp_index_clear(&r->stack_cache);
     if (mp_index_reserve(&r->stack_cache) == MP_OK) mp_index_add(&r->stack_cache, tag, id);
     return id;
+}
+
+uint32_t mp_recorder_stack(mp_recorder *r, const uintptr_t *frames, const int *lines,
+                           uint32_t depth, int truncated)
+{
+    uint32_t id = mp_recent_find(&r->recent, frames, lines, depth, truncated);
+    if (id) return id;
+    id = find_or_add_stack(r, frames, lines, depth, truncated);
+    if (!id) return r->overflow_stack;
+    mp_recent_keep(&r->recent, id, frames, lines, depth, truncated);
+    return id;
+}
+
+void mp_recorder_forget_stacks(mp_recorder *r)
+{
+    mp_index_clear(&r->stack_cache);
+    mp_recent_forget(&r->recent);
 }
 
 /* ---- classes and threads --------------------------------------------------------------------- */
@@ -370,7 +388,7 @@ void mp_recorder_lost(mp_recorder *r)
     mp_refs_die_all(&r->frames);
     mp_refs_die_all(&r->classes);
     mp_refs_die_all(&r->threads);
-    mp_index_clear(&r->stack_cache);
+    mp_recorder_forget_stacks(r);
 }
 
 void mp_recorder_freeze(mp_recorder *r)
@@ -383,6 +401,7 @@ void mp_recorder_freeze(mp_recorder *r)
     mp_refs_die_all(&r->classes);
     mp_refs_die_all(&r->threads);
     mp_index_destroy(&r->stack_cache);
+    mp_recent_destroy(&r->recent);
 }
 
 uint64_t mp_recorder_allocations(const mp_recorder *r)
@@ -395,7 +414,7 @@ size_t mp_recorder_memsize(const mp_recorder *r)
     return sizeof *r + mp_strings_memsize(&r->strings) + mp_functions_memsize(&r->functions) +
            mp_refs_memsize(&r->frames) + mp_refs_memsize(&r->classes) +
            mp_refs_memsize(&r->threads) + mp_stacks_memsize(&r->raw_stacks) +
-           mp_index_memsize(&r->stack_cache) + mp_records_memsize(&r->raw_sites) +
-           mp_stacks_memsize(&r->named_stacks) + mp_records_memsize(&r->named_sites) +
-           mp_live_memsize(&r->live);
+           mp_index_memsize(&r->stack_cache) + mp_recent_memsize(&r->recent) +
+           mp_records_memsize(&r->raw_sites) + mp_stacks_memsize(&r->named_stacks) +
+           mp_records_memsize(&r->named_sites) + mp_live_memsize(&r->live);
 }

@@ -26,6 +26,7 @@
 
 #include "functions.h"
 #include "live.h"
+#include "recent.h"
 #include "refs.h"
 #include "sampler.h"
 #include "sites.h"
@@ -89,6 +90,7 @@ typedef struct {
     mp_refs frames, classes, threads;
     mp_stacks raw_stacks;
     mp_index stack_cache; /* hash of (address, line) pairs -> raw stack */
+    mp_recent recent;     /* in front of it */
     mp_records raw_sites;
     uint32_t overflow_stack, overflow_class, overflow_site;
     mp_live live;
@@ -112,6 +114,10 @@ void mp_recorder_release(mp_recorder *recorder);
 /* The number of a raw stack, from frame addresses and lines, innermost first. Never 0. */
 uint32_t mp_recorder_stack(mp_recorder *recorder, const uintptr_t *frames, const int *lines,
                            uint32_t depth, int truncated);
+/* A collection has marked: whoever tells which frames died tells this first. */
+static inline void mp_recorder_marked(mp_recorder *recorder);
+/* Frames moved, or a raw stack's number is given back. */
+void mp_recorder_forget_stacks(mp_recorder *recorder);
 /* The number of a class or thread by its address; the overflow class, or thread 0, when full. */
 uint32_t mp_recorder_class(mp_recorder *recorder, uintptr_t klass);
 uint32_t mp_recorder_thread(mp_recorder *recorder, uintptr_t thread);
@@ -159,6 +165,12 @@ int mp_recorder_untidy(const mp_recorder *recorder);
 
 uint64_t mp_recorder_allocations(const mp_recorder *recorder);
 size_t mp_recorder_memsize(const mp_recorder *recorder);
+
+static inline void mp_recorder_marked(mp_recorder *recorder)
+{
+    recorder->collections++;
+    mp_recent_forget(&recorder->recent);
+}
 
 /* Living objects one tracked sample of this thinning stands for. */
 static inline uint64_t mp_recorder_live_weight(const mp_recorder *recorder, uint32_t doublings)

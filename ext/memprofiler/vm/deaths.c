@@ -97,7 +97,7 @@ void mp_run_marking_ended(mp_run *run)
     if (now != run->gc_count && now != run->gc_count + 1) lost(run, now);
     run->gc_count = now;
     run->last_thread = 0;
-    recorder->collections++;
+    mp_recorder_marked(recorder);
     mp_run_before_moves(run);
     if (run->liveness == MP_LIVENESS_MARK) {
         scan_live(run);
