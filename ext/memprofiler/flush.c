@@ -17,6 +17,8 @@
 #define STEP 2048u
 /* The GVL is offered to others after so long; a piece ends at the next look at the clock. */
 #define PIECE_NS 5000000u
+/* The same for new stacks and sites, which cost more: a stack may have hundreds of frames. */
+#define FOLDS 256u
 /* Names looked up between two looks at the clock. */
 #define NAMES 128u
 
@@ -95,6 +97,22 @@ static void measure(flush *f)
     }
 }
 
+static void prepare(flush *f)
+{
+    mp_recorder *recorder = f->run->recorder;
+    mp_run_lock(f->run);
+    int error = mp_snapshot_new(&f->snapshot, recorder, f->labels, (uintptr_t)rb_thread_current());
+    mp_run_unlock(f->run);
+    check(error);
+    for (int done = 0; !done;) {
+        offer_gvl(f);
+        mp_run_lock(f->run);
+        error = mp_snapshot_prepare(f->snapshot, FOLDS, &done);
+        mp_run_unlock(f->run);
+        check(error);
+    }
+}
+
 static void name_and_begin(flush *f)
 {
     int more;
@@ -104,18 +122,10 @@ static void name_and_begin(flush *f)
         f->run->may_jump = 0;
         if (more) offer_gvl(f);
     } while (more);
-    /* mp_snapshot_begin folds: done in pieces first, that leaves it little to name. */
-    uint32_t at = 0;
-    do {
-        offer_gvl(f);
-        mp_run_lock(f->run);
-        more = mp_recorder_fold_some(f->run->recorder, &at, STEP);
-        mp_run_unlock(f->run);
-    } while (more);
+    prepare(f);
     mp_run_lock(f->run);
     mp_run_check(f->run);
-    int error = mp_snapshot_begin(&f->snapshot, f->run->recorder, f->labels,
-                                  (uintptr_t)rb_thread_current());
+    int error = mp_snapshot_begin(f->snapshot);
     mp_run_unlock(f->run);
     check(error);
 }
@@ -183,6 +193,7 @@ static VALUE flush_body(VALUE arg)
     rb_obj_freeze(bytes);
     VALUE profile = rb_funcall(rb_const_get(memprofiler_module, rb_intern("Profile")),
                                rb_intern("new"), 1, bytes);
+    free_snapshot(f);
     piece_ends(f);
     f->collector->flush_gvl_ns = f->held_ns;
     f->collector->flush_piece_ns = f->longest_ns;

@@ -6,6 +6,7 @@
 #define MEMPROFILER_SPEC_PROGRAM_CHECK_H
 
 #include "program.h"
+#include "snapshot.h"
 
 #include <math.h>
 
@@ -152,6 +153,18 @@ static inline void check_cumulative(program *p)
     }
     p->last_sites = sites;
     CHECK_UINT(fallen, 0);
+}
+
+/* From new to begun, prepared in pieces; NULL and the error when memory ran out. */
+static inline int snapshot_begun(mp_snapshot **out, mp_recorder *recorder, unsigned labels,
+                                 uintptr_t owner)
+{
+    int error = mp_snapshot_new(out, recorder, labels, owner);
+    for (int done = 0; !error && !done;) error = mp_snapshot_prepare(*out, 30, &done);
+    if (!error) error = mp_snapshot_begin(*out);
+    if (error && *out) mp_snapshot_free(*out);
+    if (error) *out = NULL;
+    return error;
 }
 
 #endif

@@ -175,7 +175,7 @@ static void test_begin(program *p, unsigned labels)
     long n = 0;
     for (; n < 1000; n++) {
         mp_mem_fail_after(n);
-        int error = mp_snapshot_begin(&snapshot, p->recorder, labels, 1);
+        int error = snapshot_begun(&snapshot, p->recorder, labels, 1);
         mp_mem_fail_after(-1);
         if (error == MP_OK) break;
         CHECK_INT(error, MP_ENOMEM);
@@ -191,7 +191,7 @@ static void test_begin(program *p, unsigned labels)
     mp_snapshot_free(snapshot);
 
     /* The same as one that met no obstacle. */
-    mp_snapshot_begin(&snapshot, p->recorder, labels, 1);
+    snapshot_begun(&snapshot, p->recorder, labels, 1);
     copy_all(snapshot);
     mp_buffer again = encoded(snapshot);
     CHECK_BYTES(bytes.data, bytes.len, again.data, again.len);
@@ -203,7 +203,7 @@ static void test_begin(program *p, unsigned labels)
 static void test_encode(program *p, unsigned labels)
 {
     mp_snapshot *snapshot;
-    CHECK_INT(mp_snapshot_begin(&snapshot, p->recorder, labels, 1), MP_OK);
+    CHECK_INT(snapshot_begun(&snapshot, p->recorder, labels, 1), MP_OK);
     copy_all(snapshot);
     mp_buffer expected = encoded(snapshot);
     long n = 0;

@@ -167,30 +167,6 @@ typedef struct {
     int done;
 } taken;
 
-static taken begin(program *p, unsigned labels)
-{
-    taken t = {.labels = labels};
-    measure_all(p); /* as a flush does */
-    name_all(p);
-    t.expected = expect(p, labels);
-    for (uint32_t at = 0; at < OBJECTS; at++) {
-        const object *o = &p->objects[at];
-        t.live_samples += o->alive && !o->lost && o->born < p->collections;
-    }
-    if (!CHECK_INT(mp_snapshot_begin(&t.snapshot, p->recorder, labels, 1), MP_OK)) exit(1);
-    return t;
-}
-
-static void finish(program *p, taken *t)
-{
-    CHECK(!mp_snapshot_spoiled(t->snapshot));
-    CHECK_UINT(mp_snapshot_live_samples(t->snapshot), t->live_samples);
-    CHECK_UINT(mp_snapshot_live_objects(t->snapshot), t->live_samples); /* interval 1 */
-    encode_and_check(p, t->snapshot, t->labels, t->expected);
-    mp_snapshot_free(t->snapshot);
-    free(t->expected);
-}
-
 /* All that can happen between two pieces. No object grows: sizes are as of the copying. */
 static void meanwhile(program *p, uint32_t steps)
 {
@@ -211,6 +187,50 @@ static void meanwhile(program *p, uint32_t steps)
     }
 }
 
+static mp_snapshot *new_snapshot(program *p, unsigned labels)
+{
+    mp_snapshot *snapshot;
+    if (!CHECK_INT(mp_snapshot_new(&snapshot, p->recorder, labels, 1), MP_OK)) exit(1);
+    return snapshot;
+}
+
+/* Of a snapshot that is prepared, or (NULL) of a new one: the moment is the same. */
+static taken begin(program *p, mp_snapshot *snapshot, unsigned labels)
+{
+    taken t = {.snapshot = snapshot ? snapshot : new_snapshot(p, labels), .labels = labels};
+    measure_all(p); /* as a flush does */
+    name_all(p);
+    t.expected = expect(p, labels);
+    for (uint32_t at = 0; at < OBJECTS; at++) {
+        const object *o = &p->objects[at];
+        t.live_samples += o->alive && !o->lost && o->born < p->collections;
+    }
+    CHECK_INT(mp_snapshot_begin(t.snapshot), MP_OK);
+    return t;
+}
+
+static taken begin_in_pieces(program *p, unsigned labels)
+{
+    mp_snapshot *snapshot = new_snapshot(p, labels);
+    uint32_t pieces = 0;
+    for (int done = 0; !done; pieces++) {
+        CHECK_INT(mp_snapshot_prepare(snapshot, 1 + dice_roll(&p->dice, 100), &done), MP_OK);
+        meanwhile(p, dice_roll(&p->dice, 10));
+    }
+    CHECK(pieces > 5);
+    return begin(p, snapshot, labels);
+}
+
+static void finish(program *p, taken *t)
+{
+    CHECK(!mp_snapshot_spoiled(t->snapshot));
+    CHECK_UINT(mp_snapshot_live_samples(t->snapshot), t->live_samples);
+    CHECK_UINT(mp_snapshot_live_objects(t->snapshot), t->live_samples); /* interval 1 */
+    encode_and_check(p, t->snapshot, t->labels, t->expected);
+    mp_snapshot_free(t->snapshot);
+    free(t->expected);
+}
+
 static program *exact_program(uint64_t seed)
 {
     mp_options options = {.interval = 1, .track_one_in = 1, .max_depth = 64, .seed = seed};
@@ -222,7 +242,7 @@ static void test_pieces(uint64_t seed, unsigned labels)
     program *p = exact_program(seed);
     for (int i = 0; i < 3000; i++) step(p, EVERYTHING & ~COMPACT);
     for (int round = 0; round < 2; round++) {
-        taken t = begin(p, labels);
+        taken t = round ? begin(p, NULL, labels) : begin_in_pieces(p, labels);
         while (!t.done) {
             CHECK_INT(mp_snapshot_step(t.snapshot, dice_roll(&p->dice, 120), &t.done), MP_OK);
             meanwhile(p, dice_roll(&p->dice, 40));
@@ -241,10 +261,10 @@ static void test_two_at_once(uint64_t seed)
 {
     program *p = exact_program(seed);
     for (int i = 0; i < 2500; i++) step(p, EVERYTHING & ~LOSSES);
-    taken one = begin(p, MP_LABEL_CLASS | MP_LABEL_AGE), two = {0};
+    taken one = begin_in_pieces(p, MP_LABEL_CLASS | MP_LABEL_AGE), two = {0};
     for (int round = 0; !one.done || !two.snapshot || !two.done; round++) {
         if (!one.done) mp_snapshot_step(one.snapshot, dice_roll(&p->dice, 60), &one.done);
-        if (round == 6) two = begin(p, MP_LABEL_THREAD);
+        if (round == 6) two = begin_in_pieces(p, MP_LABEL_THREAD);
         if (two.snapshot && !two.done) {
             mp_snapshot_step(two.snapshot, dice_roll(&p->dice, 150), &two.done);
         }
@@ -262,7 +282,7 @@ static void test_outlives_recorder(void)
 {
     program *p = exact_program(5);
     for (int i = 0; i < 2500; i++) step(p, EVERYTHING & ~LOSSES);
-    taken t = begin(p, MP_LABEL_CLASS | MP_LABEL_AGE | MP_LABEL_THREAD);
+    taken t = begin(p, NULL, MP_LABEL_CLASS | MP_LABEL_AGE | MP_LABEL_THREAD);
     CHECK_INT(mp_snapshot_step(t.snapshot, UINT32_MAX, &t.done), MP_OK);
     CHECK_INT(t.done, 1);
     CHECK_INT(mp_snapshot_step(t.snapshot, 1, &t.done), MP_OK); /* done already */
@@ -278,13 +298,13 @@ static void test_frozen_meanwhile(void)
 {
     program *p = exact_program(6);
     for (int i = 0; i < 2500; i++) step(p, EVERYTHING & ~LOSSES);
-    taken t = begin(p, MP_LABEL_CLASS | MP_LABEL_AGE);
+    taken t = begin(p, NULL, MP_LABEL_CLASS | MP_LABEL_AGE);
     CHECK_INT(mp_snapshot_step(t.snapshot, 100, &t.done), MP_OK);
     mp_recorder_fold(p->recorder);
     mp_recorder_freeze(p->recorder);
     mp_snapshot_step(t.snapshot, UINT32_MAX, &t.done);
     finish(p, &t);
-    t = begin(p, MP_LABEL_CLASS); /* and a flush after stop */
+    t = begin(p, NULL, MP_LABEL_CLASS); /* and a flush after stop */
     mp_snapshot_step(t.snapshot, UINT32_MAX, &t.done);
     finish(p, &t);
     program_free(p);

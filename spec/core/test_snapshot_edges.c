@@ -22,7 +22,7 @@ static mp_snapshot *begin(program *p, unsigned labels, uintptr_t owner)
 {
     mp_snapshot *snapshot;
     name_all(p);
-    if (!CHECK_INT(mp_snapshot_begin(&snapshot, p->recorder, labels, owner), MP_OK)) exit(1);
+    if (!CHECK_INT(snapshot_begun(&snapshot, p->recorder, labels, owner), MP_OK)) exit(1);
     return snapshot;
 }
 

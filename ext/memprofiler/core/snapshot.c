@@ -4,64 +4,11 @@
 
 #include "error.h"
 #include "mem.h"
-#include "pprof.h"
+#include "snapshot_parts.h"
 
-enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, N_VALUES };
-
-/* Literals of the output, interned before it is written so that each stands once. */
-enum {
-    LIT_ALLOC_OBJECTS,
-    LIT_ALLOC_SPACE,
-    LIT_INUSE_OBJECTS,
-    LIT_INUSE_SPACE,
-    LIT_COUNT,
-    LIT_BYTES,
-    LIT_OBJECTS,
-    LIT_RUBY,
-    LIT_CLASS,
-    LIT_THREAD,
-    LIT_AGE,
-    LIT_COLLECTIONS,
-    N_LITERALS
-};
 static const char *const literals[N_LITERALS] = {
     "alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "count", "bytes",
     "objects",       "ruby",        "class",         "thread",      "age",   "collections",
-};
-
-/* The tables' slab directories, as they were: the items are never freed while the recorder lives. */
-typedef struct {
-    char **dir;
-    uint32_t size;
-    uint32_t top;
-} items;
-
-/* A living sample, kept apart only when its age is asked for. */
-typedef struct {
-    uint32_t site; /* named */
-    uint32_t age;
-    uint64_t objects;
-    uint64_t bytes;
-} aged;
-
-struct mp_snapshot {
-    mp_live_cursor cursor; /* first: mp_snapshot and its cursor are one address */
-    mp_snapshot *next;     /* of the recorder's */
-    uintptr_t owner;
-    mp_recorder *recorder;
-    unsigned labels;
-    uint32_t completed; /* collections, at the start */
-    uint64_t losses;    /* the recorder's count of them at the start */
-    uint64_t live_samples, live_objects;
-
-    items sites, stacks, functions, locations;
-    uint64_t (*values)[N_VALUES]; /* by named site */
-    aged *living;
-    uint32_t n_living, room_living;
-
-    mp_string_index index;
-    mp_pprof_str *strings; /* in the index's order; room for the comments behind them */
-    uint32_t literal[N_LITERALS];
 };
 
 /* ---- under the GVL --------------------------------------------------------------------------- */
@@ -120,39 +67,78 @@ static int place_literals(mp_snapshot *s)
     return MP_OK;
 }
 
-/* A reference on every string the output can need, and where its bytes are. */
-static int place_strings(mp_snapshot *s)
+/* ---- preparations ---------------------------------------------------------------------------- */
+
+static int place_sites(mp_snapshot *s, uint32_t *most)
 {
-    mp_recorder *r = s->recorder;
-    if (mp_string_index_init(&s->index, &r->strings) != MP_OK) return MP_ENOMEM;
-    if (place_literals(s) != MP_OK) return MP_ENOMEM;
-    for (uint32_t id = 1; id <= r->functions.functions.slabs.top; id++) {
-        const mp_function *function = mp_functions_at(&r->functions, id);
-        if (!function->record.refs) continue;
-        if (place(s, function->name) || place(s, function->system_name) || place(s, function->file))
-            return MP_ENOMEM;
-    }
-    for (uint32_t id = 1; id <= r->named_sites.slabs.top; id++) {
-        const mp_site *site = mp_site_at(&r->named_sites, id);
+    const mp_records *sites = &s->recorder->named_sites;
+    for (; *most > 0 && s->placed_sites < sites->slabs.top; --*most) {
+        const mp_site *site = mp_site_at(sites, ++s->placed_sites);
         if (place(s, site->klass) || place(s, site->thread)) return MP_ENOMEM;
-    }
-    s->strings = mp_malloc(s->index.length * sizeof *s->strings);
-    if (!s->strings) return MP_ENOMEM;
-    for (uint32_t i = 0; i < s->index.length; i++) {
-        const mp_string *string = mp_strings_at(&r->strings, s->index.order[i]);
-        s->strings[i] = (mp_pprof_str){string->bytes, string->length};
     }
     return MP_OK;
 }
 
-static int prepare(mp_snapshot *s)
+/* Mostly, the locations of one function come in a row. */
+static int place_function(mp_snapshot *s, uint32_t id)
+{
+    if (id == s->placed_function) return MP_OK;
+    const mp_function *function = mp_functions_at(&s->recorder->functions, id);
+    if (place(s, function->name) || place(s, function->system_name) || place(s, function->file))
+        return MP_ENOMEM;
+    s->placed_function = id;
+    return MP_OK;
+}
+
+static int place_locations(mp_snapshot *s, uint32_t *most)
+{
+    const mp_functions *functions = &s->recorder->functions;
+    for (; *most > 0 && s->placed_locations < functions->locations.slabs.top; --*most) {
+        const mp_location *location = mp_locations_at(functions, ++s->placed_locations);
+        if (!location->record.refs) continue;
+        if (place_function(s, location->function) != MP_OK) return MP_ENOMEM;
+        s->n_placed_locations++;
+    }
+    return MP_OK;
+}
+
+int mp_snapshot_prepare(mp_snapshot *s, uint32_t most, int *done)
 {
     mp_recorder *r = s->recorder;
-    mp_recorder_fold(r);
+    *done = 0;
+    if (mp_recorder_fold_some(r, &s->folded, most)) return MP_OK;
+    if (place_sites(s, &most) != MP_OK || place_locations(s, &most) != MP_OK) return MP_ENOMEM;
+    *done = most > 0;
+    return MP_OK;
+}
+
+/*
+ * What the preparations, if there were any, have missed. Named sites, and the locations of their
+ * stacks, are for ever; only a stack that found no room gives locations back, whose numbers may
+ * then be met a second time.
+ */
+static int prepare_rest(mp_snapshot *s)
+{
+    uint32_t most = UINT32_MAX;
+    mp_recorder_fold(s->recorder);
+    if (place_sites(s, &most) != MP_OK || place_locations(s, &most) != MP_OK) return MP_ENOMEM;
+    if (s->n_placed_locations != s->recorder->functions.locations.slabs.in_use) {
+        s->placed_locations = s->n_placed_locations = s->placed_function = 0;
+        if (place_locations(s, &most) != MP_OK) return MP_ENOMEM;
+    }
+    return MP_OK;
+}
+
+/* ---- the copy -------------------------------------------------------------------------------- */
+
+static int copy_counters(mp_snapshot *s)
+{
+    mp_recorder *r = s->recorder;
     if (copy_items(&s->sites, &r->named_sites.slabs) ||
         copy_items(&s->stacks, &r->named_stacks.slabs) ||
         copy_items(&s->functions, &r->functions.functions.slabs) ||
-        copy_items(&s->locations, &r->functions.locations.slabs) || place_strings(s))
+        copy_items(&s->locations, &r->functions.locations.slabs) ||
+        copy_items(&s->strings, &r->strings.slabs))
         return MP_ENOMEM;
     s->values = mp_calloc((size_t)s->sites.top + 1, sizeof *s->values);
     if (!s->values) return MP_ENOMEM;
@@ -170,27 +156,34 @@ static int prepare(mp_snapshot *s)
     return MP_OK;
 }
 
-int mp_snapshot_begin(mp_snapshot **out, mp_recorder *recorder, unsigned labels, uintptr_t owner)
+int mp_snapshot_new(mp_snapshot **out, mp_recorder *recorder, unsigned labels, uintptr_t owner)
 {
     *out = NULL;
     mp_snapshot *s = mp_calloc(1, sizeof *s);
     if (!s) return MP_ENOMEM;
     s->recorder = recorder;
     s->labels = labels;
-    s->completed = recorder->completed;
-    s->losses = recorder->counts.lost_collections;
     s->cursor.going = entry_going;
     s->owner = owner;
     s->next = recorder->snapshots;
     recorder->snapshots = s;
     mp_recorder_hold(recorder);
-    int error = prepare(s);
-    if (error) {
+    if (mp_string_index_init(&s->index, &recorder->strings) != MP_OK ||
+        place_literals(s) != MP_OK) {
         mp_snapshot_free(s);
-        return error;
+        return MP_ENOMEM;
     }
-    mp_live_cursor_open(&recorder->live, &s->cursor);
     *out = s;
+    return MP_OK;
+}
+
+int mp_snapshot_begin(mp_snapshot *s)
+{
+    mp_recorder *recorder = s->recorder;
+    if (prepare_rest(s) != MP_OK || copy_counters(s) != MP_OK) return MP_ENOMEM;
+    s->completed = recorder->completed;
+    s->losses = recorder->counts.lost_collections;
+    mp_live_cursor_open(&recorder->live, &s->cursor);
     return MP_OK;
 }
 
@@ -235,9 +228,9 @@ void mp_snapshot_free(mp_snapshot *s)
     mp_free(s->stacks.dir);
     mp_free(s->functions.dir);
     mp_free(s->locations.dir);
+    mp_free(s->strings.dir);
     mp_free(s->values);
     mp_free(s->living);
-    mp_free(s->strings);
     mp_recorder_release(s->recorder);
     mp_free(s);
 }
@@ -250,225 +243,4 @@ void mp_snapshots_keep(mp_recorder *recorder, uintptr_t owner)
         if (s->owner != owner) mp_snapshot_free(s);
     }
     mp_recorder_release(recorder);
-}
-
-/* ---- without any lock ------------------------------------------------------------------------ */
-
-#define ROW_KEY_WORDS 5
-
-/* One sample of the output: all sites that the labels asked for do not tell apart. */
-typedef struct {
-    mp_record record;
-    uint32_t stack, klass, thread, labels, age;
-    int64_t values[N_VALUES];
-} row;
-
-typedef struct {
-    mp_snapshot *snapshot;
-    mp_records rows;
-    uint32_t *function_at, *location_at; /* item number -> index in the output + 1 */
-    mp_pprof_function *functions;
-    mp_pprof_location *locations;
-    mp_pprof_sample *samples;
-    mp_pprof_label *sample_labels;
-    uint32_t *frames;
-    uint32_t *stack_at; /* stack number -> its first frame in `frames` + 1 */
-    mp_pprof_str *strings;
-    uint32_t *comments;
-    uint32_t n_functions, n_locations, n_samples, n_labels, n_strings;
-    size_t n_frames;
-} output;
-
-static void *item(const items *of, uint32_t id)
-{
-    return mp_slabs_in(of->dir, of->size, id);
-}
-
-static int add_row(output *o, uint32_t site_id, uint32_t age, const uint64_t *values)
-{
-    const mp_snapshot *s = o->snapshot;
-    if (!values[ALLOC_OBJECTS] && !values[ALLOC_SPACE] && !values[INUSE_OBJECTS]) return MP_OK;
-    const mp_site *site = item(&s->sites, site_id);
-    uint32_t key[ROW_KEY_WORDS] = {
-        site->stack,
-        s->labels & MP_LABEL_CLASS ? site->klass : 0,
-        s->labels & MP_LABEL_THREAD ? site->thread : 0,
-        site->labels,
-        age,
-    };
-    uint32_t id = mp_records_intern(&o->rows, key);
-    if (!id) return MP_ENOMEM;
-    row *into = mp_records_at(&o->rows, id);
-    for (int v = 0; v < N_VALUES; v++) into->values[v] += (int64_t)values[v];
-    return MP_OK;
-}
-
-static int make_rows(output *o)
-{
-    const mp_snapshot *s = o->snapshot;
-    for (uint32_t id = 1; id <= s->sites.top; id++) {
-        int error = add_row(o, id, 0, s->values[id]);
-        if (error) return error;
-    }
-    for (uint32_t i = 0; i < s->n_living; i++) {
-        const aged *living = &s->living[i];
-        uint64_t values[N_VALUES] = {0, 0, living->objects, living->bytes};
-        int error = add_row(o, living->site, living->age, values);
-        if (error) return error;
-    }
-    return MP_OK;
-}
-
-static uint32_t string_place(output *o, uint32_t string)
-{
-    /* Placed under the GVL already: this only finds. */
-    return mp_string_index_place(&o->snapshot->index, string);
-}
-
-static uint32_t function_index(output *o, uint32_t id)
-{
-    if (!o->function_at[id]) {
-        const mp_function *function = item(&o->snapshot->functions, id);
-        o->functions[o->n_functions] = (mp_pprof_function){
-            string_place(o, function->name), string_place(o, function->system_name),
-            string_place(o, function->file), function->start_line};
-        o->function_at[id] = ++o->n_functions;
-    }
-    return o->function_at[id] - 1;
-}
-
-static uint32_t location_index(output *o, uint32_t id)
-{
-    if (!o->location_at[id]) {
-        const mp_location *location = item(&o->snapshot->locations, id);
-        o->locations[o->n_locations] = (mp_pprof_location){function_index(o, location->function),
-                                                           location->line, location->address};
-        o->location_at[id] = ++o->n_locations;
-    }
-    return o->location_at[id] - 1;
-}
-
-static void add_stack(output *o, uint32_t id)
-{
-    if (o->stack_at[id]) return;
-    const mp_stack *stack = item(&o->snapshot->stacks, id);
-    o->stack_at[id] = (uint32_t)o->n_frames + 1;
-    for (uint32_t i = 0; i < stack->depth; i++) {
-        o->frames[o->n_frames++] = location_index(o, (uint32_t)stack->words[i]);
-    }
-}
-
-static void add_label(output *o, mp_pprof_sample *sample, int key, uint32_t string)
-{
-    o->sample_labels[o->n_labels++] =
-        (mp_pprof_label){o->snapshot->literal[key], string_place(o, string), 0, 0};
-    sample->n_labels++;
-}
-
-static void add_sample(output *o, const row *of)
-{
-    const mp_stack *stack = item(&o->snapshot->stacks, of->stack);
-    add_stack(o, of->stack);
-    mp_pprof_sample *sample = &o->samples[o->n_samples++];
-    *sample = (mp_pprof_sample){.locations = o->frames + (o->stack_at[of->stack] - 1),
-                                .depth = stack->depth,
-                                .values = of->values,
-                                .labels = o->sample_labels + o->n_labels};
-    if (of->klass) add_label(o, sample, LIT_CLASS, of->klass);
-    if (of->thread) add_label(o, sample, LIT_THREAD, of->thread);
-    if (of->age) {
-        o->sample_labels[o->n_labels++] = (mp_pprof_label){
-            o->snapshot->literal[LIT_AGE], 0, of->age, o->snapshot->literal[LIT_COLLECTIONS]};
-        sample->n_labels++;
-    }
-}
-
-static int make_output(output *o, const mp_snapshot_header *header)
-{
-    const mp_snapshot *s = o->snapshot;
-    size_t rows = o->rows.slabs.in_use, frames = 0;
-    o->stack_at = mp_calloc((size_t)s->stacks.top + 1, sizeof *o->stack_at);
-    if (!o->stack_at) return MP_ENOMEM;
-    for (uint32_t id = 1; id <= rows; id++) {
-        uint32_t stack = ((row *)mp_records_at(&o->rows, id))->stack;
-        if (o->stack_at[stack]) continue;
-        o->stack_at[stack] = 1;
-        frames += ((mp_stack *)item(&s->stacks, stack))->depth;
-    }
-    memset(o->stack_at, 0, ((size_t)s->stacks.top + 1) * sizeof *o->stack_at);
-
-    o->function_at = mp_calloc((size_t)s->functions.top + 1, sizeof *o->function_at);
-    o->location_at = mp_calloc((size_t)s->locations.top + 1, sizeof *o->location_at);
-    o->functions = mp_calloc((size_t)s->functions.top + 1, sizeof *o->functions);
-    o->locations = mp_calloc((size_t)s->locations.top + 1, sizeof *o->locations);
-    o->samples = mp_calloc(rows + 1, sizeof *o->samples);
-    o->sample_labels = mp_calloc(rows * 3 + 1, sizeof *o->sample_labels);
-    o->frames = mp_calloc(frames + 1, sizeof *o->frames);
-    o->strings = mp_calloc((size_t)s->index.length + header->n_comments, sizeof *o->strings);
-    o->comments = mp_calloc((size_t)header->n_comments + 1, sizeof *o->comments);
-    if (!o->function_at || !o->location_at || !o->functions || !o->locations || !o->samples ||
-        !o->sample_labels || !o->frames || !o->strings || !o->comments)
-        return MP_ENOMEM;
-
-    memcpy(o->strings, s->strings, s->index.length * sizeof *o->strings);
-    o->n_strings = s->index.length;
-    for (uint32_t i = 0; i < header->n_comments; i++) {
-        o->comments[i] = o->n_strings;
-        o->strings[o->n_strings++] =
-            (mp_pprof_str){header->comments[i], (uint32_t)strlen(header->comments[i])};
-    }
-    for (uint32_t id = 1; id <= rows; id++) add_sample(o, mp_records_at(&o->rows, id));
-    return MP_OK;
-}
-
-static int write_output(const output *o, const mp_snapshot_header *header, mp_buffer *out)
-{
-    const mp_snapshot *s = o->snapshot;
-    const uint32_t *lit = s->literal;
-    uint32_t types[2 * N_VALUES] = {
-        lit[LIT_ALLOC_OBJECTS], lit[LIT_COUNT], lit[LIT_ALLOC_SPACE], lit[LIT_BYTES],
-        lit[LIT_INUSE_OBJECTS], lit[LIT_COUNT], lit[LIT_INUSE_SPACE], lit[LIT_BYTES],
-    };
-    mp_pprof profile = {
-        .strings = o->strings,
-        .n_strings = o->n_strings,
-        .functions = o->functions,
-        .n_functions = o->n_functions,
-        .locations = o->locations,
-        .n_locations = o->n_locations,
-        .samples = o->samples,
-        .n_samples = o->n_samples,
-        .sample_types = types,
-        .n_types = N_VALUES,
-        .comments = o->comments,
-        .n_comments = header->n_comments,
-        .default_sample_type = lit[LIT_INUSE_SPACE],
-        .period_type = lit[LIT_OBJECTS],
-        .period_unit = lit[LIT_COUNT],
-        .mapping_file = lit[LIT_RUBY],
-        .period = s->recorder->options.interval,
-        .time_nanos = header->time_nanos,
-    };
-    return mp_pprof_encode(&profile, out);
-}
-
-int mp_snapshot_encode(mp_snapshot *s, const mp_snapshot_header *header, mp_buffer *out)
-{
-    output o = {.snapshot = s};
-    mp_records_init(&o.rows, sizeof(row), ROW_KEY_WORDS, UINT32_MAX - 1);
-    int error = make_rows(&o);
-    if (!error) error = make_output(&o, header);
-    if (!error) error = write_output(&o, header, out);
-    mp_records_destroy(&o.rows);
-    mp_free(o.function_at);
-    mp_free(o.location_at);
-    mp_free(o.functions);
-    mp_free(o.locations);
-    mp_free(o.samples);
-    mp_free(o.sample_labels);
-    mp_free(o.frames);
-    mp_free(o.stack_at);
-    mp_free(o.strings);
-    mp_free(o.comments);
-    return error;
 }

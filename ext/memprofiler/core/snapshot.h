@@ -2,7 +2,9 @@
  * A snapshot: what a recorder holds at one moment, copied in pieces so that the program waits only
  * for a piece at a time, then turned into pprof without any lock.
  *
- *   GVL held:  begin, step until done     flat copies of counters and live samples
+ *   GVL held:  new, prepare until done    what can be got ready in pieces: folding, strings
+ *              begin                      flat copies of the counters: the moment it speaks of
+ *              step until done            and of the live samples
  *   released:  encode                     rows -> pprof -> gzip
  *   GVL held:  free                       gives back references
  *
@@ -33,11 +35,12 @@ typedef struct {
     int64_t time_nanos;
 } mp_snapshot_header;
 
-/*
- * Folds; what has no name yet is left for the next one. `owner` is the thread that takes it, for
- * mp_snapshots_keep.
- */
-int mp_snapshot_begin(mp_snapshot **out, mp_recorder *recorder, unsigned labels, uintptr_t owner);
+/* `owner` is the thread that takes it, for mp_snapshots_keep. */
+int mp_snapshot_new(mp_snapshot **out, mp_recorder *recorder, unsigned labels, uintptr_t owner);
+/* Up to `most` items; *done tells whether begin would find little left. It may be called at once. */
+int mp_snapshot_prepare(mp_snapshot *snapshot, uint32_t most, int *done);
+/* Folds what is left; what has no name yet waits for the next one. After an error: free it. */
+int mp_snapshot_begin(mp_snapshot *snapshot);
 /* Copy up to `most` live samples more; *done tells whether that was all. */
 int mp_snapshot_step(mp_snapshot *snapshot, uint32_t most, int *done);
 int mp_snapshot_spoiled(const mp_snapshot *snapshot);

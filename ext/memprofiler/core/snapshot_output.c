@@ -1,0 +1,232 @@
+/*
+ * From the copy to pprof, without any lock: sites that the labels asked for do not tell apart
+ * become one row, and what the rows refer to is numbered by its first use.
+ */
+#include <string.h>
+
+#include "error.h"
+#include "mem.h"
+#include "pprof.h"
+#include "snapshot_parts.h"
+
+#define ROW_KEY_WORDS 5
+
+/* One sample of the output: all sites that the labels asked for do not tell apart. */
+typedef struct {
+    mp_record record;
+    uint32_t stack, klass, thread, labels, age;
+    int64_t values[N_VALUES];
+} row;
+
+typedef struct {
+    mp_snapshot *snapshot;
+    mp_records rows;
+    uint32_t *function_at, *location_at; /* item number -> index in the output + 1 */
+    mp_pprof_function *functions;
+    mp_pprof_location *locations;
+    mp_pprof_sample *samples;
+    mp_pprof_label *sample_labels;
+    uint32_t *frames;
+    uint32_t *stack_at; /* stack number -> its first frame in `frames` + 1 */
+    mp_pprof_str *strings;
+    uint32_t *comments;
+    uint32_t n_functions, n_locations, n_samples, n_labels, n_strings;
+    size_t n_frames;
+} output;
+
+static void *item(const items *of, uint32_t id)
+{
+    return mp_slabs_in(of->dir, of->size, id);
+}
+
+static int add_row(output *o, uint32_t site_id, uint32_t age, const uint64_t *values)
+{
+    const mp_snapshot *s = o->snapshot;
+    if (!values[ALLOC_OBJECTS] && !values[ALLOC_SPACE] && !values[INUSE_OBJECTS]) return MP_OK;
+    const mp_site *site = item(&s->sites, site_id);
+    uint32_t key[ROW_KEY_WORDS] = {
+        site->stack,
+        s->labels & MP_LABEL_CLASS ? site->klass : 0,
+        s->labels & MP_LABEL_THREAD ? site->thread : 0,
+        site->labels,
+        age,
+    };
+    uint32_t id = mp_records_intern(&o->rows, key);
+    if (!id) return MP_ENOMEM;
+    row *into = mp_records_at(&o->rows, id);
+    for (int v = 0; v < N_VALUES; v++) into->values[v] += (int64_t)values[v];
+    return MP_OK;
+}
+
+static int make_rows(output *o)
+{
+    const mp_snapshot *s = o->snapshot;
+    for (uint32_t id = 1; id <= s->sites.top; id++) {
+        int error = add_row(o, id, 0, s->values[id]);
+        if (error) return error;
+    }
+    for (uint32_t i = 0; i < s->n_living; i++) {
+        const aged *living = &s->living[i];
+        uint64_t values[N_VALUES] = {0, 0, living->objects, living->bytes};
+        int error = add_row(o, living->site, living->age, values);
+        if (error) return error;
+    }
+    return MP_OK;
+}
+
+static uint32_t string_place(output *o, uint32_t string)
+{
+    /* Placed under the GVL already: this only finds. */
+    return mp_string_index_place(&o->snapshot->index, string);
+}
+
+static uint32_t function_index(output *o, uint32_t id)
+{
+    if (!o->function_at[id]) {
+        const mp_function *function = item(&o->snapshot->functions, id);
+        o->functions[o->n_functions] = (mp_pprof_function){
+            string_place(o, function->name), string_place(o, function->system_name),
+            string_place(o, function->file), function->start_line};
+        o->function_at[id] = ++o->n_functions;
+    }
+    return o->function_at[id] - 1;
+}
+
+static uint32_t location_index(output *o, uint32_t id)
+{
+    if (!o->location_at[id]) {
+        const mp_location *location = item(&o->snapshot->locations, id);
+        o->locations[o->n_locations] = (mp_pprof_location){function_index(o, location->function),
+                                                           location->line, location->address};
+        o->location_at[id] = ++o->n_locations;
+    }
+    return o->location_at[id] - 1;
+}
+
+static void add_stack(output *o, uint32_t id)
+{
+    if (o->stack_at[id]) return;
+    const mp_stack *stack = item(&o->snapshot->stacks, id);
+    o->stack_at[id] = (uint32_t)o->n_frames + 1;
+    for (uint32_t i = 0; i < stack->depth; i++) {
+        o->frames[o->n_frames++] = location_index(o, (uint32_t)stack->words[i]);
+    }
+}
+
+static void add_label(output *o, mp_pprof_sample *sample, int key, uint32_t string)
+{
+    o->sample_labels[o->n_labels++] =
+        (mp_pprof_label){o->snapshot->literal[key], string_place(o, string), 0, 0};
+    sample->n_labels++;
+}
+
+static void add_sample(output *o, const row *of)
+{
+    const mp_stack *stack = item(&o->snapshot->stacks, of->stack);
+    add_stack(o, of->stack);
+    mp_pprof_sample *sample = &o->samples[o->n_samples++];
+    *sample = (mp_pprof_sample){.locations = o->frames + (o->stack_at[of->stack] - 1),
+                                .depth = stack->depth,
+                                .values = of->values,
+                                .labels = o->sample_labels + o->n_labels};
+    if (of->klass) add_label(o, sample, LIT_CLASS, of->klass);
+    if (of->thread) add_label(o, sample, LIT_THREAD, of->thread);
+    if (of->age) {
+        o->sample_labels[o->n_labels++] = (mp_pprof_label){
+            o->snapshot->literal[LIT_AGE], 0, of->age, o->snapshot->literal[LIT_COLLECTIONS]};
+        sample->n_labels++;
+    }
+}
+
+static int make_output(output *o, const mp_snapshot_header *header)
+{
+    const mp_snapshot *s = o->snapshot;
+    size_t rows = o->rows.slabs.in_use, frames = 0;
+    o->stack_at = mp_calloc((size_t)s->stacks.top + 1, sizeof *o->stack_at);
+    if (!o->stack_at) return MP_ENOMEM;
+    for (uint32_t id = 1; id <= rows; id++) {
+        uint32_t stack = ((row *)mp_records_at(&o->rows, id))->stack;
+        if (o->stack_at[stack]) continue;
+        o->stack_at[stack] = 1;
+        frames += ((mp_stack *)item(&s->stacks, stack))->depth;
+    }
+    memset(o->stack_at, 0, ((size_t)s->stacks.top + 1) * sizeof *o->stack_at);
+
+    o->function_at = mp_calloc((size_t)s->functions.top + 1, sizeof *o->function_at);
+    o->location_at = mp_calloc((size_t)s->locations.top + 1, sizeof *o->location_at);
+    o->functions = mp_calloc((size_t)s->functions.top + 1, sizeof *o->functions);
+    o->locations = mp_calloc((size_t)s->locations.top + 1, sizeof *o->locations);
+    o->samples = mp_calloc(rows + 1, sizeof *o->samples);
+    o->sample_labels = mp_calloc(rows * 3 + 1, sizeof *o->sample_labels);
+    o->frames = mp_calloc(frames + 1, sizeof *o->frames);
+    o->strings = mp_calloc((size_t)s->index.length + header->n_comments, sizeof *o->strings);
+    o->comments = mp_calloc((size_t)header->n_comments + 1, sizeof *o->comments);
+    if (!o->function_at || !o->location_at || !o->functions || !o->locations || !o->samples ||
+        !o->sample_labels || !o->frames || !o->strings || !o->comments)
+        return MP_ENOMEM;
+
+    o->strings[o->n_strings++] = (mp_pprof_str){"", 0};
+    while (o->n_strings < s->index.length) {
+        const mp_string *string = item(&s->strings, s->index.order[o->n_strings]);
+        o->strings[o->n_strings++] = (mp_pprof_str){string->bytes, string->length};
+    }
+    for (uint32_t i = 0; i < header->n_comments; i++) {
+        o->comments[i] = o->n_strings;
+        o->strings[o->n_strings++] =
+            (mp_pprof_str){header->comments[i], (uint32_t)strlen(header->comments[i])};
+    }
+    for (uint32_t id = 1; id <= rows; id++) add_sample(o, mp_records_at(&o->rows, id));
+    return MP_OK;
+}
+
+static int write_output(const output *o, const mp_snapshot_header *header, mp_buffer *out)
+{
+    const mp_snapshot *s = o->snapshot;
+    const uint32_t *lit = s->literal;
+    uint32_t types[2 * N_VALUES] = {
+        lit[LIT_ALLOC_OBJECTS], lit[LIT_COUNT], lit[LIT_ALLOC_SPACE], lit[LIT_BYTES],
+        lit[LIT_INUSE_OBJECTS], lit[LIT_COUNT], lit[LIT_INUSE_SPACE], lit[LIT_BYTES],
+    };
+    mp_pprof profile = {
+        .strings = o->strings,
+        .n_strings = o->n_strings,
+        .functions = o->functions,
+        .n_functions = o->n_functions,
+        .locations = o->locations,
+        .n_locations = o->n_locations,
+        .samples = o->samples,
+        .n_samples = o->n_samples,
+        .sample_types = types,
+        .n_types = N_VALUES,
+        .comments = o->comments,
+        .n_comments = header->n_comments,
+        .default_sample_type = lit[LIT_INUSE_SPACE],
+        .period_type = lit[LIT_OBJECTS],
+        .period_unit = lit[LIT_COUNT],
+        .mapping_file = lit[LIT_RUBY],
+        .period = s->recorder->options.interval,
+        .time_nanos = header->time_nanos,
+    };
+    return mp_pprof_encode(&profile, out);
+}
+
+int mp_snapshot_encode(mp_snapshot *s, const mp_snapshot_header *header, mp_buffer *out)
+{
+    output o = {.snapshot = s};
+    mp_records_init(&o.rows, sizeof(row), ROW_KEY_WORDS, UINT32_MAX - 1);
+    int error = make_rows(&o);
+    if (!error) error = make_output(&o, header);
+    if (!error) error = write_output(&o, header, out);
+    mp_records_destroy(&o.rows);
+    mp_free(o.function_at);
+    mp_free(o.location_at);
+    mp_free(o.functions);
+    mp_free(o.locations);
+    mp_free(o.samples);
+    mp_free(o.sample_labels);
+    mp_free(o.frames);
+    mp_free(o.stack_at);
+    mp_free(o.strings);
+    mp_free(o.comments);
+    return error;
+}

@@ -1,0 +1,66 @@
+/*
+ * What a snapshot is made of, for snapshot.c, which copies it, and snapshot_output.c, which writes
+ * it. Nobody else's business.
+ */
+#ifndef MEMPROFILER_CORE_SNAPSHOT_PARTS_H
+#define MEMPROFILER_CORE_SNAPSHOT_PARTS_H
+
+#include "snapshot.h"
+
+enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, N_VALUES };
+
+/* Literals of the output, interned before it is written so that each stands once. */
+enum {
+    LIT_ALLOC_OBJECTS,
+    LIT_ALLOC_SPACE,
+    LIT_INUSE_OBJECTS,
+    LIT_INUSE_SPACE,
+    LIT_COUNT,
+    LIT_BYTES,
+    LIT_OBJECTS,
+    LIT_RUBY,
+    LIT_CLASS,
+    LIT_THREAD,
+    LIT_AGE,
+    LIT_COLLECTIONS,
+    N_LITERALS
+};
+
+/* The tables' slab directories, as they were: the items are never freed while the recorder lives. */
+typedef struct {
+    char **dir;
+    uint32_t size;
+    uint32_t top;
+} items;
+
+/* A living sample, kept apart only when its age is asked for. */
+typedef struct {
+    uint32_t site; /* named */
+    uint32_t age;
+    uint64_t objects;
+    uint64_t bytes;
+} aged;
+
+struct mp_snapshot {
+    mp_live_cursor cursor; /* first: mp_snapshot and its cursor are one address */
+    mp_snapshot *next;     /* of the recorder's */
+    uintptr_t owner;
+    mp_recorder *recorder;
+    unsigned labels;
+    uint32_t completed; /* collections, at the beginning */
+    uint64_t losses;    /* the recorder's count of them at the beginning */
+    uint64_t live_samples, live_objects;
+
+    /* How far the preparations are. */
+    uint32_t folded, placed_sites, placed_locations, n_placed_locations, placed_function;
+
+    items sites, stacks, functions, locations, strings;
+    uint64_t (*values)[N_VALUES]; /* by named site */
+    aged *living;
+    uint32_t n_living, room_living;
+
+    mp_string_index index;
+    uint32_t literal[N_LITERALS];
+};
+
+#endif
