@@ -152,7 +152,7 @@ RSpec.describe Memprofiler::Collector, "and Ractors" do
         end
         40.times do |round|
           collectors.sample.flush(labels: %i[class thread age], gc: (round % 5).zero?)
-          collectors[2 + (round % 2)].tap(&:stop).start if RUBY_VERSION < "4" # whose VM can hang in taking a hook off
+          collectors[2 + (round % 2)].tap(&:stop).start
           eval("def ours\#{round} = [Class.new.new]; ours\#{round}")
           allocate(1_000)
         end

@@ -202,6 +202,16 @@ static int running(const mp_collector *collector)
     return collector->run && collector->run->armed;
 }
 
+/* Lets interrupts in. */
+static void tidy_hooks(void)
+{
+    if (MP_HOOKS_ARE_GLOBAL) {
+        VALUE ractor = rb_const_get(rb_cObject, rb_intern("Ractor"));
+        if (rb_funcall(ractor, rb_intern("count"), 0) != INT2FIX(1)) return;
+    }
+    mp_hooks_tidy();
+}
+
 NORETURN(static void refuse_running(void));
 static void refuse_running(void)
 {
@@ -221,6 +231,7 @@ static VALUE collector_start(VALUE self)
     if (running(collector)) refuse_running();
     if (!collector->options.interval) rb_raise(rb_eTypeError, "uninitialized collector");
     rb_funcall(memprofiler_module, rb_intern("before_start"), 0);
+    tidy_hooks();
     if (running(collector)) refuse_running(); /* another thread was quicker */
 
     mp_own_begin();
@@ -228,7 +239,10 @@ static VALUE collector_start(VALUE self)
     mp_run *run = mp_run_new(&collector->options, collector->liveness);
     mp_own_end();
     if (!run) rb_raise(mp_eError, "no memory to start a collector");
-    if (mp_hooks_full()) mp_full_gc(); /* dropped collectors leave their places when they go */
+    if (mp_hooks_full()) { /* dropped collectors leave their places when they go */
+        mp_full_gc();
+        tidy_hooks();
+    }
     if (running(collector) || mp_run_start(run, self) != MP_OK) {
         mp_run_release(run);
         if (running(collector)) refuse_running();
@@ -250,6 +264,7 @@ static VALUE collector_stop(VALUE self)
     if (running(collector)) {
         mp_name_all(collector->run);
         mp_run_stop(collector->run);
+        tidy_hooks();
     }
     return self;
 }

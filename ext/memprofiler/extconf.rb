@@ -13,22 +13,11 @@ require_relative "upb_source"
 # Functions of this Ruby that not every Ruby from 3.1 to 4.1 has; vm/compat.h says
 # which has which. Most stand in no public header, so the linker is asked.
 FUNCTIONS = %w[
-  rb_class_path_cached
-  rb_during_gc
-  rb_ext_ractor_safe
-  rb_gc_count
-  rb_gc_latest_gc_info
   rb_gc_obj_slot_size
   rb_gc_object_metadata
-  rb_imemo_name
   rb_obj_gc_flags
-  rb_obj_info
-  rb_obj_memsize_of
   rb_objspace_marked_object_p
   rb_postponed_job_preregister
-  rb_postponed_job_register_one
-  rb_profile_thread_frames
-  rb_tracearg_lineno
 ].freeze
 
 # A Ruby with libruby linked in exports less than the archive that a probe links
@@ -60,8 +49,8 @@ rescue UpbSource::Error, SystemCallError => e
 end
 
 # Only Init_memprofiler is seen from outside (the version script is for two symbols
-# of the linker's own): the google-protobuf gem in the same process has an upb too,
-# of any version.
+# of the linker's own, and for the one that a development Ruby asks for): the
+# google-protobuf gem in the same process has an upb too, of any version.
 append_cflags(%w[-std=gnu11 -fvisibility=hidden -ffunction-sections -fdata-sections])
 append_ldflags(%w[-Wl,--gc-sections -Wl,-dead_strip -Wl,--version-script=$(srcdir)/exports.map])
 

@@ -68,7 +68,9 @@ struct rb_gc_object_metadata_entry *rb_gc_object_metadata(VALUE obj);
 #define MP_IMEMO_NAMES                                                                             \
     "env", "cref", "svar", "throw_data", "ifunc", "memo", "method entry", "iseq", "tmpbuf",        \
         "cvar_entry", "callinfo", "callcache", "constcache", "fields", "subclasses", "cdhash"
+#define MP_KIND_FIELDS (MP_KIND_IMEMO + 13)
 #else
+#define MP_KIND_FIELDS (-1) /* no imemo: a table of the VM's, counted with the object */
 #define MP_IMEMO_NAMES                                                                             \
     "env", "cref", "svar", "throw_data", "ifunc", "memo", "method entry", "iseq", "tmpbuf", "ast", \
         "parser_strterm", "callinfo", "callcache", "constcache", "14", "15"

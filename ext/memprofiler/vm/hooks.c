@@ -6,7 +6,7 @@
 
 /* The runs that hooks find theirs in, by the Fixnum in the hook's data. */
 static mp_run *runs[MP_MAX_RUNS];
-/* Places whose hooks could not be taken off where their run ended. */
+/* Places whose hooks could not be taken off where their run ended: 1 + what liveness they are for. */
 static int stale[MP_MAX_RUNS];
 
 /* Threads inside the profiler; few at any time, and each may nest. */
@@ -139,18 +139,41 @@ static int take_all_off(int slot)
            take_off(on_freeobj, slot);
 }
 
-int mp_hooks_arm(mp_run *run)
+void mp_hooks_tidy(void)
 {
     for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
         if (stale[slot] && take_all_off(slot)) stale[slot] = 0;
-        if (runs[slot] || stale[slot]) continue;
-        runs[slot] = run;
-        run->slot = slot;
-        run->armed = 1;
-        add_all(run);
-        return MP_OK;
     }
-    return MP_ELIMIT;
+}
+
+/* From 4.0 hooks that stayed on are as good as new ones, and may be all that is to be had. */
+static int reusable(int slot, const mp_run *run)
+{
+    return MP_HOOKS_ARE_GLOBAL && stale[slot] == 1 + (int)run->liveness;
+}
+
+static int place_for(const mp_run *run)
+{
+    int free = -1;
+    for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
+        if (reusable(slot, run)) return slot;
+        if (free < 0 && !runs[slot] && !stale[slot]) free = slot;
+    }
+    return free;
+}
+
+int mp_hooks_arm(mp_run *run)
+{
+    int slot = place_for(run);
+    if (slot < 0) return MP_ELIMIT;
+    run->slot = slot;
+    run->armed = 1;
+    run->gc_count = rb_gc_count();
+    int on = stale[slot];
+    stale[slot] = 0;
+    runs[slot] = run;
+    if (!on) add_all(run);
+    return MP_OK;
 }
 
 int mp_hooks_full(void)
@@ -166,7 +189,9 @@ void mp_hooks_disarm(mp_run *run)
     run->armed = 0;
     if (run->slot < 0) return;
     runs[run->slot] = NULL;
-    if (!take_all_off(run->slot)) stale[run->slot] = 1; /* tried again by the next start */
+    if (MP_HOOKS_ARE_GLOBAL || !take_all_off(run->slot)) {
+        stale[run->slot] = 1 + (int)run->liveness;
+    }
     run->slot = -1;
 }
 

@@ -2,8 +2,13 @@
  * Event hooks, and whose allocations they leave out.
  *
  * A hook's data is a Fixnum, the run's place in a table: a VALUE would keep its object alive for
- * ever, and a pointer could outlive the run. Where a hook can't be taken off (a dfree run by
- * another Ractor, up to 3.4, looks in the wrong list) its place stays empty until it could be.
+ * ever, and a pointer could outlive the run. Where a hook can't be taken off its place stays empty,
+ * and the hook goes home at once, until mp_hooks_tidy could:
+ *
+ *   - up to 3.4 a dfree run by another Ractor looks in the wrong list;
+ *   - from 4.0 the VM frees hooks that other Ractors may be running, or leaves that to the next
+ *     allocation of any Ractor, whose barrier can meet another one and wait for ever (seen with
+ *     4.0.5): hooks are taken off only while there is one Ractor.
  *
  * The profiler's own allocations are told by thread: what a thread allocates between
  * mp_own_begin and mp_own_end counts for no run. Nests.
@@ -22,6 +27,8 @@ int mp_hooks_arm(mp_run *run);
 /* All places are taken. */
 int mp_hooks_full(void);
 void mp_hooks_disarm(mp_run *run);
+/* Take off what could not be before. From 4.0: only while there is one Ractor. */
+void mp_hooks_tidy(void);
 /* Stop every run there is, for this reason; true when there was one. */
 int mp_hooks_stop_all(const char *reason);
 /* The VM may have lost our events (bug 19112): allocates one object to see, and arms again. */

@@ -29,6 +29,9 @@ size_t mp_measure(VALUE obj)
     case T_REGEXP:
     case T_SYMBOL:
         return rb_obj_memsize_of(obj);
+    case T_IMEMO:
+        /* Where instance variables live from 4.0 on. */
+        return mp_kind_of(obj) == MP_KIND_FIELDS ? rb_obj_memsize_of(obj) : 0;
     default:
         return 0;
     }
@@ -36,12 +39,10 @@ size_t mp_measure(VALUE obj)
 
 size_t mp_measure_dying(VALUE obj)
 {
-/*
- * Instance variables of these types live outside the object: in a table of the VM's up to 3.4,
- * behind FL_EXIVAR; in an object of their own from 4.0, which may have been swept before this one.
- */
 #if MP_RUBY < 400
+    /* Up to 3.4 the size takes in instance variables, which are in a table of the VM's. */
     if (RB_FL_ANY_RAW(obj, FL_EXIVAR)) return 0;
+#endif
     switch (RB_BUILTIN_TYPE(obj)) {
     case T_STRING:
     case T_ARRAY:
@@ -50,10 +51,6 @@ size_t mp_measure_dying(VALUE obj)
     default:
         return 0;
     }
-#else
-    (void)obj;
-    return 0;
-#endif
 }
 
 int mp_is_frozen(VALUE obj)
@@ -91,12 +88,12 @@ int mp_kind_of(VALUE obj)
 {
     int type = (int)RB_BUILTIN_TYPE(obj);
     if (type != T_IMEMO) return type;
-    return 32 + (int)((RBASIC(obj)->flags >> IMEMO_SHIFT) & IMEMO_MASK);
+    return MP_KIND_IMEMO + (int)((RBASIC(obj)->flags >> IMEMO_SHIFT) & IMEMO_MASK);
 }
 
 const char *mp_kind_name(int kind)
 {
-    if (kind >= 32) return imemo_names[kind - 32];
+    if (kind >= MP_KIND_IMEMO) return imemo_names[kind - MP_KIND_IMEMO];
     switch (kind) {
     case T_NONE:
         return "none";

@@ -2,7 +2,7 @@
  * How large an object is, and what it is called when its class does not say: by type.
  *
  * Sizes count the slot and what the object owns beside it. Types whose size would run an
- * extension's code or read structures that may be half built (T_DATA, classes, imemos) count as
+ * extension's code or read structures that may be half built (T_DATA, classes, most imemos) count as
  * their slot.
  *
  * Nothing here allocates. Failure: none.
@@ -26,8 +26,9 @@ VALUE mp_class_of(VALUE obj);
 /* It has a class word that is 0, which may be filled in later. */
 int mp_class_may_come(VALUE obj);
 
-/* Kinds stand for the class where there is none: 0..MP_KINDS-1. */
+/* Kinds stand for the class where there is none: 0..MP_KINDS-1, the VM's types, then its imemos. */
 #define MP_KINDS 48
+#define MP_KIND_IMEMO 32
 int mp_kind_of(VALUE obj);
 const char *mp_kind_name(int kind);
 

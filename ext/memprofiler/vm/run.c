@@ -44,7 +44,7 @@ static int name_kinds(mp_run *run)
         char text[64];
         const char *name = mp_kind_name(kind);
         /* A hidden String is the usual owner of bytes that visible ones share. */
-        const char *format = kind >= 32                            ? "(imemo %s)"
+        const char *format = kind >= MP_KIND_IMEMO                 ? "(imemo %s)"
                              : kind == T_STRING || kind == T_ARRAY ? "(hidden %s: shared contents)"
                                                                    : "(hidden %s)";
         snprintf(text, sizeof text, format, name);
@@ -90,9 +90,8 @@ void mp_run_drop(mp_run *run)
     mp_run_release(run);
 }
 
-void mp_run_release(mp_run *run)
+static void free_run(mp_run *run)
 {
-    if (--run->holders) return;
     if (run->recorder) mp_recorder_release(run->recorder);
     mp_free(run->frames);
     mp_free(run->lines);
@@ -101,6 +100,44 @@ void mp_run_release(mp_run *run)
     pthread_mutex_destroy(&run->lock);
 #endif
     mp_free(run);
+}
+
+/*
+ * From 4.0 another Ractor's hook may have found the run in its place just before that was emptied,
+ * and not have looked at it yet. Hooks have the VM lock, as has whoever sweeps; and the next
+ * collection waits until all are out of them.
+ */
+static mp_run *buried;
+
+static void bury(mp_run *run)
+{
+    run->buried_at = rb_gc_count();
+    run->next_buried = buried;
+    buried = run;
+}
+
+static void free_buried(void)
+{
+    size_t now = rb_gc_count();
+    for (mp_run **link = &buried, *run; (run = *link) != NULL;) {
+        if (run->buried_at == now) {
+            link = &run->next_buried;
+        } else {
+            *link = run->next_buried;
+            free_run(run);
+        }
+    }
+}
+
+void mp_run_release(mp_run *run)
+{
+    if (--run->holders) return;
+    if (!MP_HOOKS_ARE_GLOBAL || rb_during_gc()) {
+        free_run(run);
+    } else {
+        free_buried();
+        bury(run);
+    }
 }
 
 static uint64_t total_allocated(void)
@@ -271,7 +308,7 @@ void mp_run_compact(mp_run *run)
     mp_refs_rekey(&recorder->frames, moved_to);
     mp_refs_rekey(&recorder->classes, moved_to);
     mp_refs_rekey(&recorder->threads, moved_to);
-    mp_index_clear(&recorder->stack_cache);
+    mp_recorder_forget_stacks(recorder);
     run->last_thread = 0;
     if (run->sieve) {
         for (uint32_t id = 0; (id = mp_live_next(&recorder->live, id)) != 0;) {

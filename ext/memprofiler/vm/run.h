@@ -57,6 +57,8 @@ typedef struct mp_run {
     int *lines;
     uint64_t *sieve; /* MP_SIEVE_BITS bits; free hook only */
     uint32_t sieve_set;
+    struct mp_run *next_buried; /* from 4.0, when all have let go of it: see run.c */
+    size_t buried_at;           /* the collections there had been */
 #if MP_HOOKS_ARE_GLOBAL
     pthread_mutex_t lock;
 #endif
@@ -67,7 +69,7 @@ void mp_run_init(void);
 /* NULL without memory. The one who makes it is its first holder. */
 mp_run *mp_run_new(const mp_options *options, mp_liveness liveness);
 void mp_run_hold(mp_run *run);
-/* The last one frees it. Legal in a dfree. */
+/* The last one frees it, from 4.0 perhaps only later. Legal in a dfree. */
 void mp_run_release(mp_run *run);
 /* Its collector lets go of it: hooks off, whoever else still holds it. Legal in a dfree. */
 void mp_run_drop(mp_run *run);
