@@ -34,7 +34,7 @@ module Memprofiler
     begin
       yield
       # The keywords of the call below are a Hash: it must not count as the block's.
-      own { profile = collector.flush(labels: labels, gc: true) }
+      own { profile = collector.flush(labels: labels, gc: true, heap: true) }
     ensure
       collector.stop
     end

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "objspace"
 require_relative "support/child"
 
 RSpec.describe Memprofiler::Collector, "lifecycle" do
@@ -68,7 +69,26 @@ RSpec.describe Memprofiler::Collector, "lifecycle" do
       expect { collector.flush(labels: :class) }
         .to raise_error(TypeError, "labels must be an Array of :class, :age and :thread, not Symbol")
       expect { collector.flush(gc: 1) }.to raise_error(TypeError, "gc must be true or false, not Integer")
+      expect { collector.flush(heap: nil) }.to raise_error(TypeError, "heap must be true or false, not NilClass")
       expect { collector.flush(all: true) }.to raise_error(ArgumentError, "unknown keyword: :all")
+    end
+  end
+
+  describe "flush(heap: true)" do
+    # By objspace's own measuring, which knows more of what extensions and classes own.
+    it "measures all that lives, whatever was sampled" do
+      collector = described_class.new(interval: 1_000_000).start
+      expect(collector.flush.metadata).not_to include(:heap_bytes)
+      before = collector.flush(gc: true, heap: true).metadata[:heap_bytes]
+      objspace_before = ObjectSpace.memsize_of_all
+      held = Array.new(100) { String.new(capacity: 1_000_000) }
+      after = collector.flush(gc: true, heap: true).metadata[:heap_bytes]
+      objspace_after = ObjectSpace.memsize_of_all
+      collector.stop
+      expect(before).to be_within(objspace_before / 2).of(objspace_before)
+      expect(after - before).to be_within(1_000_000).of(100_000_000)
+      expect(after - before).to be_within(1_000_000).of(objspace_after - objspace_before)
+      expect(held.size).to eq(100)
     end
   end
 

@@ -20,10 +20,31 @@ RSpec.describe Memprofiler::Report do
         memprofiler 0.1.0, ruby 3.1.2 x86_64-linux, pid 7
         interval: one object in 512 sampled; values are estimates
         samples: 110 of allocations, 10 of objects in use
-        error (95 %): +/- 18.7% for all alloc_objects, +/- 61.9% for all inuse_objects
+        error (95 %): alloc_objects +/- 18.7%, alloc_space +/- 18.7%, inuse_objects +/- 61.9%, inuse_space +/- 61.9%
         in use: 5120 objects of the heap's 40.0 k live slots (12.8%); objects from before the start are not tracked
         sizes: 1 kB = 1000 bytes
       TEXT
+    end
+
+    describe "with the bytes of the whole heap" do
+      # 100 k objects of 200 k: their share of the bytes would be half, if all were alike.
+      def noted(inuse_space, heap_bytes, period: 512)
+        comments = { interval: period, track_one_in: 1, samples: 1000, live_samples: 200, heap_live_slots: 200_000, heap_bytes: heap_bytes }
+        head(Profiles.build({ ["a /a.rb:1"] => [100_000, inuse_space, 100_000, inuse_space] }, period: period, comments: comments))
+      end
+
+      it "tells how much of them it knows of" do
+        expect(noted(4_100_000, 10_000_000))
+          .to include("in use: 100.0 k objects of the heap's 200.0 k live slots (50.0%), 4.1 MB of its 10.0 MB (41.0%); ")
+      end
+
+      it "warns where large objects were missed, or counted many times" do
+        expect(noted(4_100_000, 36_000_000)).not_to include("large objects")
+        expect(noted(40_000_000, 80_000_000)).not_to include("large objects")
+        expect(noted(4_100_000, 200_000_000)).to include("note: 195.9 MB of the heap are not in the profile: ")
+        expect(noted(500_000_000, 80_000_000)).to include("note: bytes in use rest on few large objects, and come out too high; ")
+        expect(noted(4_100_000, 200_000_000, period: 1)).not_to include("large objects") # from before the start
+      end
     end
 
     it "says that an exact profile is exact" do

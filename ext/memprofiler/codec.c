@@ -84,7 +84,8 @@ static size_t max_bytes_of(VALUE keywords)
  *   samples: [[[index of a location, ...], [value, ...], labels], ...]   leaf first
  *
  * labels is nil or a Hash from key to String or [Integer, unit]; of several values for a key the
- * first is kept. Samples may share their Arrays and labels.
+ * first is kept. A sample may have a fourth element, [deviation, ...], one for each value: see
+ * proto/profile.proto. Samples may share their Arrays and labels.
  *
  * @overload decode(bytes, max_bytes: 512 MiB)
  *   @param bytes [String]

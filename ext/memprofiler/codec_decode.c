@@ -95,13 +95,11 @@ static VALUE stack_of(model_builder *builder, const mp_pprof_sample *sample,
     return builder->stack = frozen(stack);
 }
 
-static VALUE values_of(model_builder *builder, const mp_pprof_sample *sample)
+static VALUE integers(const int64_t *from, uint32_t count)
 {
-    VALUE values = rb_ary_new_capa(builder->profile->n_types);
-    for (uint32_t i = 0; i < builder->profile->n_types; i++) {
-        rb_ary_push(values, LL2NUM(sample->values[i]));
-    }
-    return frozen(values);
+    VALUE array = rb_ary_new_capa(count);
+    for (uint32_t i = 0; i < count; i++) rb_ary_push(array, LL2NUM(from[i]));
+    return frozen(array);
 }
 
 static bool same_labels(const mp_pprof_sample *a, const mp_pprof_sample *b)
@@ -164,8 +162,12 @@ static VALUE samples(model_builder *builder)
         const mp_pprof_sample *before = i > 0 ? &all[i - 1] : NULL;
         VALUE stack = stack_of(builder, &all[i], before);
         VALUE labels = labels_of(builder, &all[i], before);
-        VALUE values = values_of(builder, &all[i]);
-        rb_ary_push(array, frozen(rb_ary_new_from_args(3, stack, values, labels)));
+        VALUE values = integers(all[i].values, builder->profile->n_types);
+        VALUE sample = rb_ary_new_from_args(3, stack, values, labels);
+        if (all[i].deviations) {
+            rb_ary_push(sample, integers(all[i].deviations, builder->profile->n_types));
+        }
+        rb_ary_push(array, frozen(sample));
         if (i % PAUSE == PAUSE - 1) rb_thread_check_ints();
     }
     return frozen(array);

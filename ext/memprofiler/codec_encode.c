@@ -312,15 +312,27 @@ static void read_stack(model_reader *reader, place at, VALUE from, mp_pprof_samp
     sample->locations = stack;
 }
 
-static void read_values(model_reader *reader, place at, VALUE from, mp_pprof_sample *sample)
+/* One for each sample type. */
+static int64_t *read_integers(model_reader *reader, place all, place each, VALUE from)
 {
     uint32_t count = reader->copy->profile.n_types;
-    tuple(in(at, "the values"), from, count, "one for each sample type");
+    tuple(all, from, count, "one for each sample type");
     int64_t *values = take(reader, count, sizeof *values);
-    for (uint32_t i = 0; i < count; i++) {
-        values[i] = integer(in(at, "a value"), rb_ary_entry(from, i));
-    }
-    sample->values = values;
+    for (uint32_t i = 0; i < count; i++) values[i] = integer(each, rb_ary_entry(from, i));
+    return values;
+}
+
+static VALUE sample_tuple(place at, VALUE from)
+{
+    const char *allowed = "[stack, values, labels] or [stack, values, labels, deviations]";
+    return tuple(at, from, RARRAY_LEN(array(at, from, allowed)) == 4 ? 4 : 3, allowed);
+}
+
+static void read_deviations(model_reader *reader, place at, VALUE from, mp_pprof_sample *sample)
+{
+    if (RARRAY_LEN(from) < 4) return;
+    sample->deviations = read_integers(reader, in(at, "the deviations"), in(at, "a deviation"),
+                                       rb_ary_entry(from, 3));
 }
 
 static void read_samples(model_reader *reader, VALUE model)
@@ -331,11 +343,13 @@ static void read_samples(model_reader *reader, VALUE model)
     mp_pprof_sample *samples = take(reader, count, sizeof *samples);
     for (uint32_t i = 0; i < count; i++) {
         at = (place){"sample", i, "it"};
-        VALUE from = tuple(at, rb_ary_entry(all, i), 3, "[stack, values, labels]");
+        VALUE from = sample_tuple(at, rb_ary_entry(all, i));
         samples[i] = (mp_pprof_sample){0};
         read_stack(reader, at, rb_ary_entry(from, 0), &samples[i]);
-        read_values(reader, at, rb_ary_entry(from, 1), &samples[i]);
+        samples[i].values =
+            read_integers(reader, in(at, "the values"), in(at, "a value"), rb_ary_entry(from, 1));
         read_labels(reader, at, rb_ary_entry(from, 2), &samples[i]);
+        read_deviations(reader, at, from, &samples[i]);
     }
     reader->copy->profile.samples = samples;
     reader->copy->profile.n_samples = count;

@@ -202,14 +202,16 @@ static int running(const mp_collector *collector)
     return collector->run && collector->run->armed;
 }
 
+int mp_one_ractor(void)
+{
+    VALUE ractor = rb_const_get(rb_cObject, rb_intern("Ractor"));
+    return rb_funcall(ractor, rb_intern("count"), 0) == INT2FIX(1);
+}
+
 /* Lets interrupts in. */
 static void tidy_hooks(void)
 {
-    if (MP_HOOKS_ARE_GLOBAL) {
-        VALUE ractor = rb_const_get(rb_cObject, rb_intern("Ractor"));
-        if (rb_funcall(ractor, rb_intern("count"), 0) != INT2FIX(1)) return;
-    }
-    mp_hooks_tidy();
+    if (!MP_HOOKS_ARE_GLOBAL || mp_one_ractor()) mp_hooks_tidy();
 }
 
 NORETURN(static void refuse_running(void));

@@ -23,6 +23,8 @@ typedef struct {
 /* Raises TypeError for anything else. */
 mp_collector *mp_collector_of(VALUE self);
 uint64_t mp_clock_ns(void);
+/* There is no Ractor but the main one. Lets interrupts in. */
+int mp_one_ractor(void);
 /* Name all that is pending; may leave by longjmp. (flush.c) */
 void mp_name_all(mp_run *run);
 /* As GC.start, whatever the program has made of that name, and while GC is disabled too. */

@@ -30,7 +30,7 @@ static void problem(mp_comments *c, const char *key, uint64_t value)
 }
 
 void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t live_samples,
-                       uint64_t live_objects)
+                       uint64_t live_objects, uint64_t heap_bytes)
 {
     const mp_recorder *recorder = run->recorder;
     const mp_counts *counts = &recorder->counts;
@@ -45,6 +45,7 @@ void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t live_samples,
     number(c, "live_samples", live_samples);
     number(c, "tracked_objects", live_objects);
     number(c, "heap_live_slots", rb_gc_stat(sym_heap_live_slots));
+    if (heap_bytes) number(c, "heap_bytes", heap_bytes);
     number(c, "collections", recorder->completed);
     number(c, "own_objects", counts->own_objects);
 

@@ -19,8 +19,8 @@ typedef struct {
 } mp_comments;
 
 void mp_init_comments(void);
-/* Allocates nothing. */
+/* Allocates nothing. `heap_bytes`: 0 if they were not measured. */
 void mp_comments_write(mp_comments *comments, const mp_run *run, uint64_t live_samples,
-                       uint64_t live_objects);
+                       uint64_t live_objects, uint64_t heap_bytes);
 
 #endif

@@ -16,6 +16,7 @@ FUNCTIONS = %w[
   rb_gc_obj_slot_size
   rb_gc_object_metadata
   rb_obj_gc_flags
+  rb_objspace_each_objects
   rb_objspace_marked_object_p
   rb_postponed_job_preregister
 ].freeze

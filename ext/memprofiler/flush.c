@@ -11,6 +11,7 @@
 #include "comments.h"
 #include "core/error.h"
 #include "core/snapshot.h"
+#include "vm/heap.h"
 #include "vm/hooks.h"
 
 /* Living samples dealt with between two looks at the clock. */
@@ -22,14 +23,15 @@
 /* Names looked up between two looks at the clock. */
 #define NAMES 128u
 
-static VALUE sym_labels, sym_gc, sym_class, sym_age, sym_thread;
+static VALUE sym_labels, sym_gc, sym_heap, sym_class, sym_age, sym_thread;
 static VALUE memprofiler_module;
 
 typedef struct {
     mp_collector *collector;
     mp_run *run;
     unsigned labels;
-    int collect;
+    uint64_t heap_bytes; /* 0: not asked for */
+    int64_t time_nanos;  /* of the moment it speaks of */
     mp_snapshot *snapshot;
     mp_comments comments;
     mp_buffer out;
@@ -123,6 +125,9 @@ static void name_and_begin(flush *f)
         if (more) offer_gvl(f);
     } while (more);
     prepare(f);
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    f->time_nanos = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     mp_run_lock(f->run);
     mp_run_check(f->run);
     int error = mp_snapshot_begin(f->snapshot);
@@ -164,12 +169,10 @@ static void take_snapshot(flush *f)
 static void *encode(void *arg)
 {
     flush *f = arg;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     mp_snapshot_header header = {
         .comments = f->comments.lines,
         .n_comments = f->comments.count,
-        .time_nanos = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec,
+        .time_nanos = f->time_nanos,
     };
     f->error = mp_snapshot_encode(f->snapshot, &header, &f->out);
     return NULL;
@@ -181,7 +184,7 @@ static VALUE flush_body(VALUE arg)
     piece_begins(f);
     take_snapshot(f);
     mp_comments_write(&f->comments, f->run, mp_snapshot_live_samples(f->snapshot),
-                      mp_snapshot_live_objects(f->snapshot));
+                      mp_snapshot_live_objects(f->snapshot), f->heap_bytes);
     piece_ends(f);
     /* This thread allocates nothing there, and others would pay for the mark. */
     own_ends(f);
@@ -260,10 +263,12 @@ static unsigned label_bits(VALUE labels)
     return bits;
 }
 
-static int boolean(VALUE value)
+static int boolean(const char *name, VALUE value)
 {
+    if (value == Qundef) return 0;
     if (value != Qtrue && value != Qfalse) {
-        rb_raise(rb_eTypeError, "gc must be true or false, not %" PRIsVALUE, rb_obj_class(value));
+        rb_raise(rb_eTypeError, "%s must be true or false, not %" PRIsVALUE, name,
+                 rb_obj_class(value));
     }
     return RTEST(value);
 }
@@ -272,10 +277,13 @@ static int boolean(VALUE value)
  * The profile so far. Resets nothing: `alloc_*` counts from the start, and never falls; `inuse_*`
  * is as of the last completed collection.
  *
- * @overload flush(labels: [], gc: false)
+ * @overload flush(labels: [], gc: false, heap: false)
  *   @param labels [Array<Symbol>] labels to give the samples: `:class`, `:age` (collections
  *     survived, on `inuse_*` only), `:thread`
  *   @param gc [Boolean] run a full collection first
+ *   @param heap [Boolean] measure the whole heap, for a comment `heap_bytes` that tells how much of
+ *     the bytes in use the profile knows of. Holds up the program for some 30 ms per million
+ *     objects; nothing where there are other Ractors. Garbage counts, so best with `gc: true`.
  *   @return [Profile]
  *   @raise [NotStartedError] it was never started
  *   @raise [ArgumentError, TypeError] naming what is allowed
@@ -284,21 +292,23 @@ static int boolean(VALUE value)
 VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self)
 {
     mp_collector *collector = mp_collector_of(self);
-    VALUE keywords, given[2];
-    ID keys[2] = {SYM2ID(sym_labels), SYM2ID(sym_gc)};
+    VALUE keywords, given[3];
+    ID keys[3] = {SYM2ID(sym_labels), SYM2ID(sym_gc), SYM2ID(sym_heap)};
     rb_scan_args(argc, argv, "0:", &keywords);
-    rb_get_kwargs(keywords, keys, 0, 2, given);
+    rb_get_kwargs(keywords, keys, 0, 3, given);
     flush f = {.collector = collector};
     f.labels = given[0] == Qundef ? 0 : label_bits(given[0]);
-    f.collect = given[1] == Qundef ? 0 : boolean(given[1]);
+    int collect = boolean("gc", given[1]);
+    int heap = boolean("heap", given[2]);
     if (!collector->run) rb_raise(mp_eNotStarted, "the collector was never started");
 
     /* Before the thread is marked: finalizers that run now are the program's. */
-    if (f.collect && collector->run->armed) {
+    if (collect && collector->run->armed) {
         /* Threads that have ended are pinned until they are named: they must not look alive. */
         mp_name_all(collector->run);
         mp_full_gc();
     }
+    if (heap && mp_one_ractor()) f.heap_bytes = mp_heap_bytes();
     f.run = collector->run;
     mp_run_hold(f.run);
     own_begins(&f);
@@ -312,6 +322,7 @@ void mp_init_flush(VALUE memprofiler)
     memprofiler_module = memprofiler;
     sym_labels = ID2SYM(rb_intern("labels"));
     sym_gc = ID2SYM(rb_intern("gc"));
+    sym_heap = ID2SYM(rb_intern("heap"));
     sym_class = ID2SYM(rb_intern("class"));
     sym_age = ID2SYM(rb_intern("age"));
     sym_thread = ID2SYM(rb_intern("thread"));

@@ -26,6 +26,8 @@ module Memprofiler
         @functions = {} # what the model has of it => number
         @locations = {} # [function, line] => [number, address]
         @values = {} # [stack, labels] => values
+        @variances = {} # the same => the variances of these
+        @uneven = {} # the same => true, if they don't follow from the values
       end
 
       # @param model [Hash]
@@ -54,8 +56,8 @@ module Memprofiler
       def model
         raise ArgumentError, "at least one profile is needed" unless @model
 
-        samples = @values.filter_map do |(stack, labels), values|
-          [stack, values, labels] if values.any?(&:nonzero?)
+        samples = @values.filter_map do |key, values|
+          sample_of(key, values) if values.any?(&:nonzero?)
         end
         @model.merge(functions: @functions.keys, samples: samples,
                      locations: @locations.map { |(function, line), (_, address)| [function, line, address] })
@@ -81,14 +83,29 @@ module Memprofiler
           number, = (@locations[[functions[function], line]] ||= [@locations.size, address])
           number
         end
-        model[:samples].each { |stack, values, labels| merge_sample(locations.values_at(*stack), values, labels, sign) }
+        @sampling = Sampling.new(model, Metadata.parse(model[:comments]))
+        model[:samples].each { |sample| merge_sample(locations.values_at(*sample[0]), sample, sign) }
       end
 
-      def merge_sample(stack, values, labels, sign)
+      def merge_sample(stack, sample, sign)
+        _, values, labels, deviations = sample
         labels = labels&.select { |_, value| value.is_a?(String) } unless @numeric_labels
         labels = nil if labels && labels.empty?
-        sum = (@values[[stack, labels]] ||= Array.new(values.size, 0))
+        key = [stack, labels]
+        sum = (@values[key] ||= Array.new(values.size, 0))
         values.each_with_index { |value, column| sum[column] += sign * value }
+        @uneven[key] = true if deviations
+        variances = (@variances[key] ||= Array.new(values.size, 0.0))
+        values.each_index { |column| variances[column] += sign * @sampling.variance(column, sample) }
+      end
+
+      # What is in a difference has been sampled later: its variance is that of the
+      # later profile less that of the earlier. (Of the metrics in use, of which
+      # some has gone too, that is the least it can be.)
+      def sample_of(key, values)
+        sample = [key[0], values, key[1]]
+        sample << @variances[key].map { |variance| Math.sqrt(variance.abs).round } if @uneven[key]
+        sample
       end
 
       # A sample may get its label late (a class that could not be known at

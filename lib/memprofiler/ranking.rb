@@ -16,7 +16,7 @@ module Memprofiler
         @sampling = Sampling.new(model, metadata)
         @flat = []
         @cumulative = []
-        @squares = []
+        @variances = []
         group == :class ? sum_classes : sum_stacks(group)
         freeze
       end
@@ -36,7 +36,7 @@ module Memprofiler
 
       def row_at(row, column, whole)
         flat = @flat[row][column]
-        samples, error = @sampling.behind(column, @flat[row], @squares[row][column])
+        samples, error = @sampling.behind(column, @flat[row], @variances[row][column])
         Row.new(name: @names[row], flat: flat, cumulative: @cumulative[row][column],
                 share: whole.zero? ? 0.0 : flat.fdiv(whole), samples: samples, error: error).freeze
       end
@@ -46,9 +46,10 @@ module Memprofiler
         @names = attribution.names
         rows = attribution.rows
         last_seen = []
-        @model[:samples].each_with_index do |(stack, values, _), number|
+        @model[:samples].each_with_index do |sample, number|
+          stack, values, = sample
           flat = attribution.flat(stack)
-          add_flat(flat, values)
+          add_flat(flat, sample)
           add(@cumulative, flat, values)
           last_seen[flat] = number
           stack.each do |location|
@@ -60,7 +61,7 @@ module Memprofiler
           end
         end
         # A row that is on no sample's stack, or never innermost
-        @names.each_index { |row| [@flat, @cumulative, @squares].each { |sums| sums[row] ||= Array.new(@width, 0) } }
+        @names.each_index { |row| [@flat, @cumulative, @variances].each { |sums| sums[row] ||= Array.new(@width, 0) } }
       end
 
       def sum_classes
@@ -70,18 +71,18 @@ module Memprofiler
         end
 
         ids = {}
-        @model[:samples].each do |_, values, labels|
-          name = labels && labels["class"]
-          add_flat(ids[name.is_a?(String) ? name : NO_CLASS] ||= ids.size, values)
+        @model[:samples].each do |sample|
+          name = sample[2] && sample[2]["class"]
+          add_flat(ids[name.is_a?(String) ? name : NO_CLASS] ||= ids.size, sample)
         end
         @names = ids.keys
         @cumulative = @flat
       end
 
-      def add_flat(row, values)
-        add(@flat, row, values)
-        squares = (@squares[row] ||= Array.new(@width, 0))
-        @width.times { |column| squares[column] += @sampling.square(column, values) }
+      def add_flat(row, sample)
+        add(@flat, row, sample[1])
+        variances = (@variances[row] ||= Array.new(@width, 0))
+        @width.times { |column| variances[column] += @sampling.variance(column, sample) }
       end
 
       def add(sums, row, values)

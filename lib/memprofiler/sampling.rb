@@ -5,10 +5,15 @@ module Memprofiler
     # How far a sum of samples may be from the truth.
     #
     # Each object is sampled with probability p = 1/w, independently, and then
-    # stands for w objects. A sum of values v of samples has the variance
-    # w (1-p) sum(v² / objects), v and objects being what a stack adds; sizes of
-    # objects of one stack are taken to be alike. For counts that makes the
-    # relative error sqrt((1-p) / n), n being the number of samples.
+    # stands for w objects. One object of size v gives a sum the variance
+    # w (w-1) v², so n samples of one size have (w-1) V² / N, V and N being what
+    # they add to the sum and to the count of objects: for counts a relative error
+    # of sqrt((1-p) / n). Where the objects of one stack differ in size the profile
+    # has the deviation itself (proto/profile.proto).
+    #
+    # What no sample has met is in no error: of sizes so uneven that a few objects
+    # make up most bytes, most samplings see too little, and say so with too little
+    # doubt.
     class Sampling
       # 95 % of a normal distribution lie within so many standard deviations.
       DEVIATIONS = 1.96
@@ -26,32 +31,42 @@ module Memprofiler
         freeze
       end
 
-      # What a stack adds to the sum that {#behind} needs.
-      def square(column, values)
-        objects = @objects[column] && values[@objects[column]].abs
-        objects.nil? || objects.zero? ? 0 : (values[column]**2) / objects.to_f
+      # @param sample [Array] of the model
+      # @return [Float] what the sample adds to the variance of the metric's sum
+      def variance(column, sample)
+        _, values, _, deviations = sample
+        return deviations[column].to_f**2 if deviations
+
+        weight = @weights[column]
+        objects = weight && values[@objects[column]].abs
+        objects.nil? || objects.zero? ? 0.0 : (weight - 1) * (values[column]**2) / objects
       end
 
       # @return [Array(Integer, Float), nil] samples behind a sum and its relative 95 % error;
       #   nil if unknown
-      def behind(column, values, squares)
+      def behind(column, values, variance)
         weight = @weights[column]
         return if weight.nil?
 
         samples = (values[@objects[column]].abs / weight).round
         flat = values[column].abs
-        error = flat.zero? ? nil : DEVIATIONS * Math.sqrt((weight - 1) * squares) / flat
+        error = flat.zero? ? nil : DEVIATIONS * Math.sqrt(variance) / flat
         [samples, error]
       end
 
       # @param column [Integer] a metric's place among the sample types
       # @return [Float, nil] the relative 95 % error of the metric's total
       def total_error(column)
-        values = @model[:samples].map { |_, row, _| row }
-        totals = values.transpose.map(&:sum)
+        samples = @model[:samples]
+        totals = samples.map { |_, row, _| row }.transpose.map(&:sum)
         return if totals.empty?
 
-        behind(column, totals, values.sum { |row| square(column, row) })&.last
+        behind(column, totals, samples.sum { |sample| variance(column, sample) })&.last
+      end
+
+      # @return [Boolean] it is known how the profile was sampled
+      def known?
+        @weights.none?(&:nil?)
       end
 
       private

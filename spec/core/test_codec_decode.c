@@ -140,6 +140,34 @@ static void check_foreign_profile(void)
     CHECK_UINT(sample->n_labels, 0);
 }
 
+/* Only as many as there are values, and none below 0: what else is in the field is not ours. */
+static void test_deviations(void)
+{
+    bytes out = {.len = 0}, sample = {.len = 0};
+    PUT_NUMBERS(&out, 1, 0, 0);
+    PUT_NUMBERS(&out, 1, 0, 0);
+    static const struct {
+        uint64_t numbers[3];
+        size_t count;
+        bool ours;
+    } fields[] = {
+        {{7, 0}, 2, true}, {{7, 8, 9}, 3, false}, {{7}, 1, false}, {{7, UINT64_MAX}, 2, false}};
+    for (size_t i = 0; i < 4; i++) {
+        sample.len = 0;
+        PUT_PACKED(&sample, 2, 1, 2);
+        put_packed(&sample, 100, fields[i].numbers, fields[i].count);
+        put_message(&out, 2, &sample);
+    }
+    put_str(&out, 6, "");
+    if (!CHECK_INT(decode(out.data, out.len, NO_LIMIT), MP_OK)) return;
+    for (size_t i = 0; i < 4; i++) {
+        const int64_t *deviations = decoded.profile.samples[i].deviations;
+        CHECK((deviations != NULL) == fields[i].ours);
+        if (deviations) CHECK_BYTES(deviations, 16, fields[i].numbers, 16);
+    }
+    mp_pprof_decoded_free(&decoded);
+}
+
 static mp_buffer gzipped(const void *data, size_t len)
 {
     mp_buffer out = {0};
@@ -445,6 +473,7 @@ static void test_out_of_memory(void)
 int main(void)
 {
     test_foreign_profile();
+    test_deviations();
     test_cuts();
     test_damage();
     test_refusals();

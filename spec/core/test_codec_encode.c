@@ -25,10 +25,10 @@ static const uint32_t COMMENTS[] = {14};
 static const mp_pprof_function FUNCTIONS[] = {{7, 0, 8, 3}, {9, 9, 8, 0}};
 static const mp_pprof_location LOCATIONS[] = {{0, 4, 0xabcdef012345}, {1, 9, 0x10}};
 static const uint32_t STACK[] = {0, 1};
-static const int64_t VALUES[] = {3, 120}, ROOT_VALUES[] = {0, -1};
+static const int64_t VALUES[] = {3, 120}, ROOT_VALUES[] = {0, -1}, DEVIATIONS[] = {39, 2400};
 static const mp_pprof_label LABELS[] = {{10, 11, 0, 0}, {12, 0, 300, 13}};
-static const mp_pprof_sample SAMPLES[] = {{STACK, 2, VALUES, LABELS, 2},
-                                          {STACK + 1, 1, ROOT_VALUES, NULL, 0}};
+static const mp_pprof_sample SAMPLES[] = {{STACK, 2, VALUES, DEVIATIONS, LABELS, 2},
+                                          {STACK + 1, 1, ROOT_VALUES, NULL, NULL, 0}};
 
 static mp_pprof small_profile(void)
 {
@@ -65,6 +65,7 @@ static void expected_small_profile(bytes *out)
     PUT_PACKED(&sample, 2, 3, 120);
     PUT_NUMBERS(&sample, 3, 10, 11);
     PUT_NUMBERS(&sample, 3, 12, 0, 300, 13);
+    PUT_PACKED(&sample, 100, 39, 2400);
     put_message(out, 2, &sample);
     sample.len = 0;
     PUT_PACKED(&sample, 1, 2);
@@ -204,7 +205,7 @@ static void test_ranges(void)
     CHECK_INT(encode_status(&bad), MP_ERANGE);
     const mp_pprof_label labels[] = {{past, 0, 0, 0}, {0, past, 0, 0}, {0, 0, 0, past}};
     for (size_t i = 0; i < COUNT(labels); i++) {
-        const mp_pprof_sample sample = {STACK, 2, VALUES, &labels[i], 1};
+        const mp_pprof_sample sample = {STACK, 2, VALUES, NULL, &labels[i], 1};
         bad = small_profile();
         bad.samples = &sample;
         bad.n_samples = 1;
@@ -220,7 +221,8 @@ static mp_pprof large_profile(mp_pprof_sample *samples, uint32_t *stack)
     mp_pprof profile = small_profile();
     for (uint32_t i = 0; i < DEEPEST; i++) stack[i] = i % 2;
     for (uint32_t i = 0; i < MANY; i++) {
-        samples[i] = (mp_pprof_sample){stack + i % 2, i % 100, VALUES, LABELS, i % 3};
+        samples[i] = (mp_pprof_sample){stack + i % 2, i % 100, VALUES, i % 7 ? NULL : DEVIATIONS,
+                                       LABELS,        i % 3};
     }
     samples[MANY / 2].depth = DEEPEST - 2;
     profile.samples = samples;

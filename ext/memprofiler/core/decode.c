@@ -10,10 +10,10 @@
 #include "utf8.h"
 
 /*
- * The arrays may take this many bytes for each byte of the file. Honest profiles need 2 to 7; what
+ * The arrays may take this many bytes for each byte of the file. Honest profiles need 2 to 9; what
  * runs away is a location with many inlined lines, named again and again by one-byte ids.
  */
-#define GROWTH ((size_t)8)
+#define GROWTH ((size_t)10)
 #define GROWTH_SLACK ((size_t)1024 * 1024)
 
 #define SCRATCH_BYTES ((size_t)64 * 1024)

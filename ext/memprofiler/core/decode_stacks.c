@@ -196,6 +196,24 @@ static int copy_values(mp_decoder *decoder, const perftools_profiles_Sample *fro
     return MP_OK;
 }
 
+/* Somebody else may mean something else by the field: what does not fit is left out. */
+static int copy_deviations(mp_decoder *decoder, const perftools_profiles_Sample *from,
+                           mp_pprof_sample *sample)
+{
+    size_t n;
+    const int64_t *deviations = perftools_profiles_Sample_deviation(from, &n);
+    if (n != decoder->profile->n_types) return MP_OK;
+    for (size_t i = 0; i < n; i++) {
+        if (deviations[i] < 0) return MP_OK;
+    }
+    void *copy;
+    int status = mp_decoder_take(decoder, n, sizeof *deviations, &copy);
+    if (status) return status;
+    memcpy(copy, deviations, n * sizeof *deviations);
+    sample->deviations = copy;
+    return MP_OK;
+}
+
 static int copy_label(mp_decoder *decoder, const perftools_profiles_Label *from,
                       mp_pprof_label *label)
 {
@@ -239,6 +257,7 @@ static int read_sample(mp_decoder *decoder, const mp_wire_field *field)
     *sample = (mp_pprof_sample){0};
     status = copy_stack(decoder, from, sample);
     if (!status) status = copy_values(decoder, from, sample);
+    if (!status) status = copy_deviations(decoder, from, sample);
     if (!status) status = copy_labels(decoder, from, sample);
     return status;
 }

@@ -162,8 +162,9 @@ static int put_labels(pprof_encoder *encoder, perftools_profiles_Sample *sample,
 static int put_sample(pprof_encoder *encoder, const mp_pprof_sample *in)
 {
     uint32_t n_types = encoder->in->n_types, n_locations = encoder->in->n_locations;
-    int status = make_room(encoder, (size_t)in->depth * sizeof(uint64_t) +
-                                        n_types * sizeof(int64_t) + in->n_labels * MESSAGE_BYTES);
+    int status =
+        make_room(encoder, (size_t)in->depth * sizeof(uint64_t) + 2 * n_types * sizeof(int64_t) +
+                               in->n_labels * MESSAGE_BYTES);
     if (status) return status;
     perftools_profiles_Sample *sample =
         perftools_profiles_Profile_add_sample(encoder->chunk, encoder->arena);
@@ -181,6 +182,11 @@ static int put_sample(pprof_encoder *encoder, const mp_pprof_sample *in)
     int64_t *values = perftools_profiles_Sample_resize_value(sample, n_types, encoder->arena);
     if (!values) return MP_ENOMEM;
     memcpy(values, in->values, n_types * sizeof *values);
+    if (in->deviations) {
+        values = perftools_profiles_Sample_resize_deviation(sample, n_types, encoder->arena);
+        if (!values) return MP_ENOMEM;
+        memcpy(values, in->deviations, n_types * sizeof *values);
+    }
     return put_labels(encoder, sample, in);
 }
 

@@ -88,8 +88,10 @@ static void fold_site(mp_recorder *r, mp_site *raw)
     mp_site *named = mp_site_at(&r->named_sites, raw->named);
     named->objects += raw->objects;
     named->bytes += raw->bytes;
+    named->variance += raw->variance;
     raw->objects = 0;
     raw->bytes = 0;
+    raw->variance = 0;
 }
 
 /* ---- letting go ------------------------------------------------------------------------------ */

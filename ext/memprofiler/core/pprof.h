@@ -41,7 +41,8 @@ typedef struct {
 typedef struct {
     const uint32_t *locations; /* location indexes, the leaf first */
     uint32_t depth;
-    const int64_t *values; /* one for each sample type */
+    const int64_t *values;     /* one for each sample type */
+    const int64_t *deviations; /* as many, each at least 0; or NULL (proto/profile.proto) */
     const mp_pprof_label *labels;
     uint32_t n_labels;
 } mp_pprof_sample;

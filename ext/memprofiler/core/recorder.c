@@ -285,6 +285,14 @@ static void make_room(mp_recorder *r)
     r->thin_at = mp_live_count(&r->live) + (step ? step : 1);
 }
 
+static void count_slot(const mp_recorder *r, mp_site *site, uint64_t size)
+{
+    uint64_t weight = r->options.interval;
+    site->objects += weight;
+    site->bytes += weight * size;
+    site->variance += mp_recorder_variance(weight, size);
+}
+
 void mp_recorder_sample(mp_recorder *r, const mp_allocation *allocation)
 {
     uint32_t known = mp_live_find(&r->live, allocation->address);
@@ -317,8 +325,7 @@ void mp_recorder_sample(mp_recorder *r, const mp_allocation *allocation)
             return;
         }
     }
-    site->objects += r->options.interval;
-    site->bytes += r->options.interval * allocation->size;
+    count_slot(r, site, allocation->size);
 }
 
 void mp_recorder_class_known(mp_recorder *r, uint32_t live, uint32_t klass)
@@ -337,8 +344,7 @@ void mp_recorder_class_known(mp_recorder *r, uint32_t live, uint32_t klass)
             site = mp_site_at(&r->raw_sites, better);
         }
     }
-    site->objects += r->options.interval;
-    site->bytes += r->options.interval * entry->largest;
+    count_slot(r, site, entry->largest);
 }
 
 void mp_recorder_measured(mp_recorder *r, uint32_t live, uint64_t size)
@@ -348,8 +354,11 @@ void mp_recorder_measured(mp_recorder *r, uint32_t live, uint64_t size)
     if (size > MP_LIVE_SIZE_MAX) size = MP_LIVE_SIZE_MAX;
     entry->size = size & MP_LIVE_SIZE_MAX;
     if (size <= entry->largest) return;
-    mp_site_at(&r->raw_sites, entry->site)->bytes +=
-        mp_recorder_live_weight(r, entry->doublings) * (size - entry->largest);
+    mp_site *site = mp_site_at(&r->raw_sites, entry->site);
+    uint64_t weight = mp_recorder_live_weight(r, entry->doublings);
+    site->bytes += weight * (size - entry->largest);
+    site->variance +=
+        mp_recorder_variance(weight, size) - mp_recorder_variance(weight, entry->largest);
     entry->largest = size & MP_LIVE_SIZE_MAX;
 }
 

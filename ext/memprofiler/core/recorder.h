@@ -172,6 +172,15 @@ static inline void mp_recorder_marked(mp_recorder *recorder)
     mp_recent_forget(&recorder->recent);
 }
 
+/*
+ * A sample that stands for `weight` objects was met with the odds 1 / weight: this much variance it
+ * gives to a sum of sizes. 0 when every object is met.
+ */
+static inline double mp_recorder_variance(uint64_t weight, uint64_t size)
+{
+    return (double)weight * (double)(weight - 1) * (double)size * (double)size;
+}
+
 /* Living objects one tracked sample of this thinning stands for. */
 static inline uint64_t mp_recorder_live_weight(const mp_recorder *recorder, uint32_t doublings)
 {

@@ -21,6 +21,7 @@ typedef struct {
     uint32_t retired; /* raw: can't be hit again, and has given up its own reference */
     uint64_t objects; /* estimated allocations: sum of weights */
     uint64_t bytes;   /* estimated bytes: sum of weight * largest size seen */
+    double variance;  /* of `bytes`, as the sampling gives it */
 } mp_site;
 
 static inline mp_site *mp_site_at(const mp_records *sites, uint32_t id)

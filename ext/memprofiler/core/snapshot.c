@@ -26,11 +26,15 @@ static void take(mp_snapshot *s, const mp_live_entry *entry)
     s->live_objects += objects;
     if (s->living) {
         if (s->n_living < s->room_living) {
-            s->living[s->n_living++] = (aged){site, s->completed - entry->born, objects, bytes};
+            s->living[s->n_living++] =
+                (aged){site, s->completed - entry->born, objects, entry->size};
         }
     } else {
-        s->values[site][INUSE_OBJECTS] += objects;
-        s->values[site][INUSE_SPACE] += bytes;
+        figures *of = &s->figures[site];
+        of->values[INUSE_OBJECTS] += objects;
+        of->values[INUSE_SPACE] += bytes;
+        of->variances[INUSE_OBJECTS] += mp_recorder_variance(objects, 1);
+        of->variances[INUSE_SPACE] += mp_recorder_variance(objects, entry->size);
     }
 }
 
@@ -140,12 +144,13 @@ static int copy_counters(mp_snapshot *s)
         copy_items(&s->locations, &r->functions.locations.slabs) ||
         copy_items(&s->strings, &r->strings.slabs))
         return MP_ENOMEM;
-    s->values = mp_calloc((size_t)s->sites.top + 1, sizeof *s->values);
-    if (!s->values) return MP_ENOMEM;
+    s->figures = mp_calloc((size_t)s->sites.top + 1, sizeof *s->figures);
+    if (!s->figures) return MP_ENOMEM;
     for (uint32_t id = 1; id <= s->sites.top; id++) {
         const mp_site *site = mp_site_at(&r->named_sites, id);
-        s->values[id][ALLOC_OBJECTS] = site->objects;
-        s->values[id][ALLOC_SPACE] = site->bytes;
+        s->figures[id].values[ALLOC_OBJECTS] = site->objects;
+        s->figures[id].values[ALLOC_SPACE] = site->bytes;
+        s->figures[id].variances[ALLOC_SPACE] = site->variance;
     }
     if (s->labels & MP_LABEL_AGE) {
         /* Only what lives now can be copied, now or as it goes. */
@@ -229,7 +234,7 @@ void mp_snapshot_free(mp_snapshot *s)
     mp_free(s->functions.dir);
     mp_free(s->locations.dir);
     mp_free(s->strings.dir);
-    mp_free(s->values);
+    mp_free(s->figures);
     mp_free(s->living);
     mp_recorder_release(s->recorder);
     mp_free(s);

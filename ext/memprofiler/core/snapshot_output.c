@@ -2,6 +2,7 @@
  * From the copy to pprof, without any lock: sites that the labels asked for do not tell apart
  * become one row, and what the rows refer to is numbered by its first use.
  */
+#include <math.h>
 #include <string.h>
 
 #include "error.h"
@@ -15,7 +16,7 @@
 typedef struct {
     mp_record record;
     uint32_t stack, klass, thread, labels, age;
-    int64_t values[N_VALUES];
+    figures sum;
 } row;
 
 typedef struct {
@@ -26,11 +27,12 @@ typedef struct {
     mp_pprof_location *locations;
     mp_pprof_sample *samples;
     mp_pprof_label *sample_labels;
+    int64_t *values, *deviations; /* N_VALUES for each sample that has some */
     uint32_t *frames;
     uint32_t *stack_at; /* stack number -> its first frame in `frames` + 1 */
     mp_pprof_str *strings;
     uint32_t *comments;
-    uint32_t n_functions, n_locations, n_samples, n_labels, n_strings;
+    uint32_t n_functions, n_locations, n_samples, n_deviations, n_labels, n_strings;
     size_t n_frames;
 } output;
 
@@ -39,9 +41,10 @@ static void *item(const items *of, uint32_t id)
     return mp_slabs_in(of->dir, of->size, id);
 }
 
-static int add_row(output *o, uint32_t site_id, uint32_t age, const uint64_t *values)
+static int add_row(output *o, uint32_t site_id, uint32_t age, const figures *of)
 {
     const mp_snapshot *s = o->snapshot;
+    const uint64_t *values = of->values;
     if (!values[ALLOC_OBJECTS] && !values[ALLOC_SPACE] && !values[INUSE_OBJECTS]) return MP_OK;
     const mp_site *site = item(&s->sites, site_id);
     uint32_t key[ROW_KEY_WORDS] = {
@@ -54,7 +57,10 @@ static int add_row(output *o, uint32_t site_id, uint32_t age, const uint64_t *va
     uint32_t id = mp_records_intern(&o->rows, key);
     if (!id) return MP_ENOMEM;
     row *into = mp_records_at(&o->rows, id);
-    for (int v = 0; v < N_VALUES; v++) into->values[v] += (int64_t)values[v];
+    for (int v = 0; v < N_VALUES; v++) {
+        into->sum.values[v] += values[v];
+        into->sum.variances[v] += of->variances[v];
+    }
     return MP_OK;
 }
 
@@ -62,13 +68,15 @@ static int make_rows(output *o)
 {
     const mp_snapshot *s = o->snapshot;
     for (uint32_t id = 1; id <= s->sites.top; id++) {
-        int error = add_row(o, id, 0, s->values[id]);
+        int error = add_row(o, id, 0, &s->figures[id]);
         if (error) return error;
     }
     for (uint32_t i = 0; i < s->n_living; i++) {
         const aged *living = &s->living[i];
-        uint64_t values[N_VALUES] = {0, 0, living->objects, living->bytes};
-        int error = add_row(o, living->site, living->age, values);
+        figures of = {.values = {0, 0, living->objects, living->objects * living->size}};
+        of.variances[INUSE_OBJECTS] = mp_recorder_variance(living->objects, 1);
+        of.variances[INUSE_SPACE] = mp_recorder_variance(living->objects, living->size);
+        int error = add_row(o, living->site, living->age, &of);
         if (error) return error;
     }
     return MP_OK;
@@ -120,14 +128,41 @@ static void add_label(output *o, mp_pprof_sample *sample, int key, uint32_t stri
     sample->n_labels++;
 }
 
+/* Much larger than that of as many objects that are all of the mean size. */
+static int uneven(const figures *of, int objects, int space, double objects_variance)
+{
+    double n = (double)of->values[objects], bytes = (double)of->values[space];
+    return n > 0 && of->variances[space] * n * n > 1.05 * objects_variance * bytes * bytes;
+}
+
+static void add_deviations(output *o, mp_pprof_sample *sample, const figures *of)
+{
+    double made = mp_recorder_variance(o->snapshot->recorder->options.interval, 1) /
+                  o->snapshot->recorder->options.interval * (double)of->values[ALLOC_OBJECTS];
+    double in_use = of->variances[INUSE_OBJECTS];
+    if (!uneven(of, ALLOC_OBJECTS, ALLOC_SPACE, made) &&
+        !uneven(of, INUSE_OBJECTS, INUSE_SPACE, in_use))
+        return;
+    double variances[N_VALUES] = {made, of->variances[ALLOC_SPACE], in_use,
+                                  of->variances[INUSE_SPACE]};
+    int64_t *deviations = o->deviations + (size_t)o->n_deviations++ * N_VALUES;
+    for (int v = 0; v < N_VALUES; v++) {
+        double root = sqrt(variances[v] > 0 ? variances[v] : 0);
+        deviations[v] = root < 9e18 ? (int64_t)(root + 0.5) : INT64_MAX;
+    }
+    sample->deviations = deviations;
+}
+
 static void add_sample(output *o, const row *of)
 {
     const mp_stack *stack = item(&o->snapshot->stacks, of->stack);
     add_stack(o, of->stack);
+    int64_t *values = o->values + (size_t)o->n_samples * N_VALUES;
+    for (int v = 0; v < N_VALUES; v++) values[v] = (int64_t)of->sum.values[v];
     mp_pprof_sample *sample = &o->samples[o->n_samples++];
     *sample = (mp_pprof_sample){.locations = o->frames + (o->stack_at[of->stack] - 1),
                                 .depth = stack->depth,
-                                .values = of->values,
+                                .values = values,
                                 .labels = o->sample_labels + o->n_labels};
     if (of->klass) add_label(o, sample, LIT_CLASS, of->klass);
     if (of->thread) add_label(o, sample, LIT_THREAD, of->thread);
@@ -136,6 +171,7 @@ static void add_sample(output *o, const row *of)
             o->snapshot->literal[LIT_AGE], 0, of->age, o->snapshot->literal[LIT_COLLECTIONS]};
         sample->n_labels++;
     }
+    add_deviations(o, sample, &of->sum);
 }
 
 static int make_output(output *o, const mp_snapshot_header *header)
@@ -157,12 +193,15 @@ static int make_output(output *o, const mp_snapshot_header *header)
     o->functions = mp_calloc((size_t)s->functions.top + 1, sizeof *o->functions);
     o->locations = mp_calloc((size_t)s->locations.top + 1, sizeof *o->locations);
     o->samples = mp_calloc(rows + 1, sizeof *o->samples);
+    o->values = mp_calloc(rows * N_VALUES + 1, sizeof *o->values);
+    o->deviations = mp_calloc(rows * N_VALUES + 1, sizeof *o->deviations);
     o->sample_labels = mp_calloc(rows * 3 + 1, sizeof *o->sample_labels);
     o->frames = mp_calloc(frames + 1, sizeof *o->frames);
     o->strings = mp_calloc((size_t)s->index.length + header->n_comments, sizeof *o->strings);
     o->comments = mp_calloc((size_t)header->n_comments + 1, sizeof *o->comments);
     if (!o->function_at || !o->location_at || !o->functions || !o->locations || !o->samples ||
-        !o->sample_labels || !o->frames || !o->strings || !o->comments)
+        !o->values || !o->deviations || !o->sample_labels || !o->frames || !o->strings ||
+        !o->comments)
         return MP_ENOMEM;
 
     o->strings[o->n_strings++] = (mp_pprof_str){"", 0};
@@ -223,6 +262,8 @@ int mp_snapshot_encode(mp_snapshot *s, const mp_snapshot_header *header, mp_buff
     mp_free(o.functions);
     mp_free(o.locations);
     mp_free(o.samples);
+    mp_free(o.values);
+    mp_free(o.deviations);
     mp_free(o.sample_labels);
     mp_free(o.frames);
     mp_free(o.stack_at);

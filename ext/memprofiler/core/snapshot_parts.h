@@ -9,6 +9,12 @@
 
 enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, N_VALUES };
 
+/* What is known of one named site, or of one row of the output. */
+typedef struct {
+    uint64_t values[N_VALUES];
+    double variances[N_VALUES]; /* that of ALLOC_OBJECTS follows from its value, and is not kept */
+} figures;
+
 /* Literals of the output, interned before it is written so that each stands once. */
 enum {
     LIT_ALLOC_OBJECTS,
@@ -37,8 +43,8 @@ typedef struct {
 typedef struct {
     uint32_t site; /* named */
     uint32_t age;
-    uint64_t objects;
-    uint64_t bytes;
+    uint64_t objects; /* it stands for */
+    uint64_t size;
 } aged;
 
 struct mp_snapshot {
@@ -55,7 +61,7 @@ struct mp_snapshot {
     uint32_t folded, placed_sites, placed_locations, n_placed_locations, placed_function;
 
     items sites, stacks, functions, locations, strings;
-    uint64_t (*values)[N_VALUES]; /* by named site */
+    figures *figures; /* by named site */
     aged *living;
     uint32_t n_living, room_living;
 

@@ -19,6 +19,12 @@ size_t rb_obj_memsize_of(VALUE obj);
 size_t rb_gc_obj_slot_size(VALUE obj);
 #endif
 
+/* 3.1-4.x: calls back with the slots of one page after the other. */
+#ifdef HAVE_RB_OBJSPACE_EACH_OBJECTS
+void rb_objspace_each_objects(int (*callback)(void *start, void *end, size_t stride, void *data),
+                              void *data);
+#endif
+
 /* 3.1-3.3: one bit, nothing else. */
 #ifdef HAVE_RB_OBJSPACE_MARKED_OBJECT_P
 int rb_objspace_marked_object_p(VALUE obj);

@@ -5,6 +5,9 @@ module Memprofiler
     # How a profile was made and what it lacks, in a few lines.
     class Head
       FEW = 100 # samples in all; below, whole tables are guesswork
+      # Bytes that the estimate may be off without a note: what a program had before it was profiled
+      # is in the heap as well.
+      UNSEEN_BYTES = 16_000_000
 
       # What went past the profile, or was given up, and what that does to it.
       PROBLEMS = {
@@ -21,7 +24,7 @@ module Memprofiler
         unseen_objects: "objects that Ruby allocated past the profiler: %s",
         hooks_rearmed: "times that Ruby dropped the profiler's hooks, and they were set again: %s"
       }.freeze
-      private_constant :FEW, :PROBLEMS
+      private_constant :FEW, :UNSEEN_BYTES, :PROBLEMS
 
       # @param profile [Profile]
       def initialize(profile)
@@ -32,7 +35,7 @@ module Memprofiler
 
       # @return [Array<String>]
       def lines
-        [source, *sampling, tracked, *problems, "sizes: 1 kB = 1000 bytes"].compact
+        [source, *sampling, *tracked, *problems, "sizes: 1 kB = 1000 bytes"].compact
       end
 
       private
@@ -80,13 +83,12 @@ module Memprofiler
       def error(samples)
         return unless samples.positive?
 
-        rows = %i[alloc_objects inuse_objects].filter_map do |metric|
-          next unless @types.key?(metric)
-
-          error = Profile::Sampling.new(@profile.model, @metadata).total_error(@types.keys.index(metric))
-          "+/- #{Units.percent(error)} for all #{metric}" if error
+        sampling = Profile::Sampling.new(@profile.model, @metadata)
+        totals = @types.keys.filter_map.with_index do |metric, column|
+          error = sampling.total_error(column)
+          "#{metric} +/- #{Units.percent(error)}" if error
         end
-        "error (95 %): #{rows.join(", ")}" unless rows.empty?
+        "error (95 %): #{totals.join(", ")}" unless totals.empty?
       end
 
       # Objects older than the collector are in the heap, but in no profile.
@@ -95,8 +97,38 @@ module Memprofiler
         return if !slots.is_a?(Integer) || slots.zero? || !@types.key?(:inuse_objects) || @metadata[:difference]
 
         tracked = @profile.total(:inuse_objects)
-        "in use: #{Units.plural(tracked, "object")} of the heap's #{Units.value(slots, "count")} live slots " \
-          "(#{Units.percent(tracked.fdiv(slots))}); objects from before the start are not tracked"
+        ["in use: #{Units.plural(tracked, "object")} of the heap's #{Units.value(slots, "count")} live slots " \
+         "(#{Units.percent(tracked.fdiv(slots))})#{tracked_bytes}; objects from before the start are not tracked",
+         *large_objects]
+      end
+
+      def tracked_bytes
+        return "" unless heap_bytes?
+
+        heap = @metadata[:heap_bytes]
+        bytes = @profile.total(:inuse_space)
+        ", #{Units.value(bytes, "bytes")} of its #{Units.value(heap, "bytes")} (#{Units.percent(bytes.fdiv(heap))})"
+      end
+
+      # An object that holds as much as thousands of others is sampled no more often than they: the
+      # whole heap tells when such objects were missed, or when one was met and counted many times.
+      def large_objects
+        return unless heap_bytes? && !exact?
+
+        heap = @metadata[:heap_bytes]
+        bytes = @profile.total(:inuse_space)
+        return "note: bytes in use rest on few large objects, and come out too high; use a smaller interval" if
+          bytes > heap + UNSEEN_BYTES
+
+        share = heap * @profile.total(:inuse_objects).fdiv(@metadata[:heap_live_slots]) # if all objects were alike
+        return unless share - bytes > [UNSEEN_BYTES, share / 2].max
+
+        "note: #{Units.value(heap - bytes, "bytes")} of the heap are not in the profile: from before the start, " \
+          "or large objects that were not sampled; use a smaller interval"
+      end
+
+      def heap_bytes?
+        @metadata[:heap_bytes].is_a?(Integer) && @types.key?(:inuse_space)
       end
 
       def problems

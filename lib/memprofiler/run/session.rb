@@ -118,7 +118,7 @@ module Memprofiler
       end
 
       def write_profile
-        profile = @collector.flush(labels: [:class], gc: true)
+        profile = @collector.flush(labels: [:class], gc: true, heap: true)
         @allocated = allocated
         with_descriptors { write(profile) }
       end
