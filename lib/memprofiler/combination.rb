@@ -89,14 +89,19 @@ module Memprofiler
 
       def merge_sample(stack, sample, sign)
         _, values, labels, deviations = sample
-        labels = labels&.select { |_, value| value.is_a?(String) } unless @numeric_labels
-        labels = nil if labels && labels.empty?
-        key = [stack, labels]
+        key = [stack, kept(labels)]
         sum = (@values[key] ||= Array.new(values.size, 0))
-        values.each_with_index { |value, column| sum[column] += sign * value }
-        @uneven[key] = true if deviations
         variances = (@variances[key] ||= Array.new(values.size, 0.0))
-        values.each_index { |column| variances[column] += sign * @sampling.variance(column, sample) }
+        @uneven[key] = true if deviations
+        values.each_with_index do |value, column|
+          sum[column] += sign * value
+          variances[column] += sign * @sampling.variance(column, sample)
+        end
+      end
+
+      def kept(labels)
+        labels = labels&.select { |_, value| value.is_a?(String) } unless @numeric_labels
+        labels unless labels && labels.empty?
       end
 
       # What is in a difference has been sampled later: its variance is that of the
