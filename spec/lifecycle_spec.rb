@@ -24,6 +24,7 @@ RSpec.describe Memprofiler::Collector, "lifecycle" do
       { interval: 1.5 } => [TypeError, "interval must be an Integer from 1 to 1000000000, not Float"],
       { interval: "512" } => [TypeError, "interval must be an Integer from 1 to 1000000000, not String"],
       { interval: nil } => [TypeError, "interval must be an Integer from 1 to 1000000000, not NilClass"],
+      { interval: 1001, track_one_in: 1_000_000 } => [ArgumentError, "interval times track_one_in must be at most 1000000000"],
       { max_depth: 0 } => [ArgumentError, "max_depth must be an Integer from 1 to 10000, not 0"],
       { max_depth: 10_001 } => [ArgumentError, "max_depth must be an Integer from 1 to 10000, not 10001"],
       { max_depth: :deep } => [TypeError, "max_depth must be an Integer from 1 to 10000, not Symbol"],

@@ -130,7 +130,8 @@ static void require_main_ractor(void)
  *   @param max_depth [Integer] frames kept of a stack, the innermost: 1..10,000
  *   @param max_samples [Integer, nil] living samples to follow at most, 1..1,000,000,000; beyond,
  *     half of them are given up and the others count twice. nil: no cap, the default of interval 1.
- *   @param track_one_in [Integer] follow one in how many samples to its death: 1..1,000,000
+ *   @param track_one_in [Integer] follow one in how many samples to its death: 1..1,000,000, and
+ *     times the interval at most 1,000,000,000
  *   @param liveness [:auto, :mark, :free] how deaths are seen: by the mark bits at the end of each
  *     collection's marking, or by the VM's free event
  *   @param seed [Integer, nil] of the sampling, 0..2**64-1, for repeatable runs; nil: drawn
@@ -170,6 +171,9 @@ static VALUE collector_initialize(int argc, VALUE *argv, VALUE self)
     if (given[3] != Qundef) {
         options.track_one_in =
             (uint32_t)integer_option("track_one_in", given[3], 1, TRACK_ONE_IN_LIMIT, "");
+    }
+    if ((uint64_t)options.interval * options.track_one_in > MP_INTERVAL_MAX) {
+        rb_raise(rb_eArgError, "interval times track_one_in must be at most %" PRIu32, MP_INTERVAL_MAX);
     }
     collector->liveness = liveness_option(given[4] == Qundef ? sym_auto : given[4]);
     collector->seeded = given[5] != Qundef && !NIL_P(given[5]);

@@ -75,6 +75,7 @@ static inline void audit_raw_stacks(const mp_recorder *r, audit_refs *found)
 static inline void audit_addressed(const mp_refs *refs, const uint32_t *found, uint32_t *names)
 {
     uint32_t in_use = 0, dead = 0, addresses = 0, pending = 0;
+    uint64_t dead_refs = 0;
     for (uint32_t id = 1; id <= refs->slabs.top; id++) {
         const mp_ref *ref = mp_refs_at(refs, id);
         if (ref->state == MP_REF_FREE) {
@@ -84,6 +85,7 @@ static inline void audit_addressed(const mp_refs *refs, const uint32_t *found, u
         bool made_up = ref->state == MP_REF_NAMED && !ref->address;
         in_use++;
         dead += ref->state == MP_REF_DEAD;
+        dead_refs += ref->state == MP_REF_DEAD ? ref->refs : 0;
         pending += ref->state == MP_REF_PENDING;
         addresses += ref->address != 0;
         CHECK_UINT(ref->refs, found[id] + made_up);
@@ -94,6 +96,7 @@ static inline void audit_addressed(const mp_refs *refs, const uint32_t *found, u
     CHECK_UINT(pending, 0);
     CHECK_UINT(refs->slabs.in_use, in_use);
     CHECK_UINT(refs->dead, dead);
+    CHECK_UINT(refs->dead_refs, dead_refs);
     CHECK_UINT(refs->index.used, addresses);
 }
 

@@ -174,12 +174,49 @@ static void test_untidy(void)
         for (uint32_t f = 0; f < FUNCTIONS; f++) function_dies(p, f);
     }
     CHECK(mp_recorder_untidy(p->recorder));
-    CHECK(p->recorder->frames.dead > 512);
+    uint64_t held = p->recorder->frames.dead_refs;
+    CHECK(held > 512);
     mp_recorder_tidy(p->recorder);
-    CHECK(p->recorder->frames.dead > 512); /* all of it is held by living samples */
+    CHECK_UINT(p->recorder->frames.dead_refs, held); /* all of it is held by living samples */
     CHECK(!mp_recorder_untidy(p->recorder));
     end_program(p);
     program_free(p);
+}
+
+/* A thread for each job, which allocates in many places: its sites go soon after it. */
+static void test_a_thread_each(void)
+{
+    mp_options options = exact(2);
+    mp_recorder *r = mp_recorder_new(&options);
+    uint32_t most = 0, tidied = 0;
+    for (uint64_t thread = 1; thread <= 2000; thread++) {
+        uint32_t t = mp_recorder_thread(r, thread << 12);
+        for (uintptr_t place = 1; place <= 20; place++) {
+            uint32_t stack = mp_recorder_stack(r, &place, &(int){1}, 1, 0);
+            mp_recorder_sample(r, &(mp_allocation){.stack = stack,
+                                                   .klass = r->overflow_class,
+                                                   .thread = t,
+                                                   .address = place << 20,
+                                                   .size = 40});
+            mp_recorder_died(r, mp_live_find(&r->live, place << 20));
+        }
+        while (r->frames.pending) {
+            uint32_t function = mp_refs_at(&r->frames, MP_FRAME_OVERFLOW)->name;
+            mp_functions_retain(&r->functions, function);
+            mp_refs_name(&r->frames, r->frames.pending, function, 0);
+        }
+        mp_refs_name(&r->threads, t, 0, 0);
+        mp_refs_die(&r->threads, t);
+        if (mp_recorder_untidy(r)) {
+            mp_recorder_tidy(r);
+            tidied++;
+        }
+        if (r->raw_sites.slabs.in_use > most) most = r->raw_sites.slabs.in_use;
+    }
+    CHECK(most < 1000);
+    CHECK(tidied > 0 && tidied <= 2000 * 20 / 512);
+    audit(r);
+    mp_recorder_release(r);
 }
 
 /* Two collectors over one program disturb each other in nothing; here: one seed, the same state. */
@@ -219,6 +256,7 @@ int main(void)
     for (int kind = 0; kind < 3; kind++) test_one_kind_ends(kind);
     test_bounded();
     test_untidy();
+    test_a_thread_each();
     test_determinism();
     return check_report();
 }

@@ -156,6 +156,11 @@ static void find_dead_stacks(mp_recorder *r)
     }
 }
 
+static uint64_t held_by_sites(const mp_recorder *r)
+{
+    return r->classes.dead_refs + r->threads.dead_refs;
+}
+
 void mp_recorder_tidy(mp_recorder *r)
 {
     mp_recorder_fold(r);
@@ -175,12 +180,21 @@ void mp_recorder_tidy(mp_recorder *r)
         stack->flags |= STACK_RETIRED;
         release_raw_stack(r, id);
     }
-    r->tidied_dead = r->frames.dead + r->classes.dead + r->threads.dead;
+    r->tidied_sites = held_by_sites(r);
+    r->tidied_stacks = r->frames.dead_refs;
 }
 
-/* What stays dead after a tidying is held by living samples: only what came since counts. */
+static int grown(uint64_t now, uint64_t tidied, uint32_t items)
+{
+    return now > tidied && now - tidied > 512 + items / 8;
+}
+
+/*
+ * What stays dead after a tidying is held by living samples: only what came since counts. A site
+ * holds one class and one thread; a stack holds many frames, mostly of a few files.
+ */
 int mp_recorder_untidy(const mp_recorder *r)
 {
-    uint32_t now = r->frames.dead + r->classes.dead + r->threads.dead;
-    return now > r->tidied_dead && now - r->tidied_dead > 512 + r->raw_sites.slabs.in_use / 8;
+    return grown(held_by_sites(r), r->tidied_sites, r->raw_sites.slabs.in_use) ||
+           grown(r->frames.dead_refs, r->tidied_stacks, r->raw_stacks.slabs.in_use);
 }

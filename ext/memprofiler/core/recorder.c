@@ -7,7 +7,8 @@
 #include "hash.h"
 #include "mem.h"
 
-#define MAX_DOUBLINGS 30u
+/* Of a living sample: with 8 GB for each object, its bytes are still below 2^63. */
+#define MAX_WEIGHT ((uint64_t)1 << 30)
 
 static void function_gone(void *owner, uint32_t function)
 {
@@ -265,22 +266,27 @@ static uint32_t site_or_overflow(mp_recorder *r, uint32_t stack, uint32_t klass,
 
 void mp_recorder_next_gap(mp_recorder *r)
 {
-    r->seen += (uint64_t)r->gap;
-    r->gap = mp_sampler_gap(&r->sampler);
-    /* Added, since other Ractors may have counted on below 0 (from Ruby 4.0). */
-    __atomic_fetch_add(&r->countdown, r->gap, __ATOMIC_RELAXED);
+    r->seen += (uint64_t)(r->gap - r->countdown);
+    r->gap = r->countdown = mp_sampler_gap(&r->sampler);
+}
+
+/* How far it is to the next sample does not depend on how long the last one is ago. */
+void mp_recorder_reseed(mp_recorder *r, uint64_t seed)
+{
+    mp_sampler_reseed(&r->sampler, mp_sampler_random(&r->sampler) ^ seed);
+    mp_recorder_next_gap(r);
 }
 
 /*
  * At its cap the table is not closed: the odds of the next samples halve, which is unbiased at any
  * moment, and the old ones are thinned where measuring is legal. Until then the table grows on, but
- * each further quarter halves the odds again: it would take 2^30 times the cap to get to 9 caps.
+ * each further quarter halves the odds again: it would take 2^30 objects for each that is allowed to get to 9 caps.
  */
 static void make_room(mp_recorder *r)
 {
     if (mp_live_count(&r->live) < r->thin_at) return;
     r->wants_thinning = 1;
-    if (r->doublings < MAX_DOUBLINGS) r->doublings++;
+    if (mp_recorder_live_weight(r, r->doublings) < MAX_WEIGHT) r->doublings++;
     uint32_t step = r->options.max_samples / 4;
     r->thin_at = mp_live_count(&r->live) + (step ? step : 1);
 }

@@ -47,7 +47,7 @@
 
 typedef struct {
     uint32_t interval;     /* 1..MP_INTERVAL_MAX objects */
-    uint32_t track_one_in; /* 1..1,000,000 samples */
+    uint32_t track_one_in; /* 1..1,000,000 samples; times interval: 1..MP_INTERVAL_MAX */
     uint32_t max_samples;  /* live samples; 0: no cap */
     uint32_t max_depth;    /* 1..10,000 frames */
     uint64_t seed;
@@ -102,7 +102,8 @@ typedef struct {
     uint32_t overflow_named_stack, overflow_named_site;
 
     struct mp_snapshot *snapshots; /* under way: see snapshot.h */
-    uint32_t tidied_dead;          /* dead things that the last tidying had to leave */
+    /* References on dead things that the last tidying had to leave, by sites and by stacks. */
+    uint64_t tidied_sites, tidied_stacks;
     uint64_t *scratch;             /* room for the words of one stack */
 } mp_recorder;
 
@@ -133,6 +134,8 @@ typedef struct {
 
 /* Count it, and track it if the coin says so. */
 void mp_recorder_sample(mp_recorder *recorder, const mp_allocation *allocation);
+/* Go on with other random numbers, the gap under way among them: in a forked child. */
+void mp_recorder_reseed(mp_recorder *recorder, uint64_t seed);
 /* Draw the next gap; called when the countdown has run out. */
 void mp_recorder_next_gap(mp_recorder *recorder);
 

@@ -21,6 +21,7 @@ void mp_refs_destroy(mp_refs *refs)
     refs->pending = 0;
     refs->n_pending = 0;
     refs->dead = 0;
+    refs->dead_refs = 0;
 }
 
 static uint32_t tag_of(uint64_t address)
@@ -89,13 +90,18 @@ static void free_item(mp_refs *refs, uint32_t id)
 
 void mp_refs_retain(mp_refs *refs, uint32_t id)
 {
-    mp_refs_at(refs, id)->refs++;
+    mp_ref *ref = mp_refs_at(refs, id);
+    ref->refs++;
+    if (ref->state == MP_REF_DEAD) refs->dead_refs++;
 }
 
 void mp_refs_release(mp_refs *refs, uint32_t id)
 {
     mp_ref *ref = mp_refs_at(refs, id);
-    if (--ref->refs || ref->state != MP_REF_DEAD) return;
+    ref->refs--;
+    if (ref->state != MP_REF_DEAD) return;
+    refs->dead_refs--;
+    if (ref->refs) return;
     refs->dead--;
     free_item(refs, id);
 }
@@ -106,10 +112,12 @@ void mp_refs_die(mp_refs *refs, uint32_t id)
     mp_index_remove(&refs->index, tag_of(ref->address), id);
     ref->address = 0;
     ref->state = MP_REF_DEAD;
-    if (ref->refs == 0)
+    if (ref->refs == 0) {
         free_item(refs, id);
-    else
+    } else {
         refs->dead++;
+        refs->dead_refs += ref->refs;
+    }
 }
 
 void mp_refs_die_all(mp_refs *refs)

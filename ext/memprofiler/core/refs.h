@@ -39,7 +39,8 @@ typedef struct mp_refs {
     mp_index index;
     uint32_t pending; /* head of the list of pending items */
     uint32_t n_pending;
-    uint32_t dead; /* items that are dead and still referenced */
+    uint32_t dead;      /* items that are dead and still referenced */
+    uint64_t dead_refs; /* references on these */
     void (*gone)(void *owner,
                  uint32_t name); /* a freed item's name, to be given back; may be NULL */
     void *owner;

@@ -78,7 +78,9 @@ static int place_sites(mp_snapshot *s, uint32_t *most)
     const mp_records *sites = &s->recorder->named_sites;
     for (; *most > 0 && s->placed_sites < sites->slabs.top; --*most) {
         const mp_site *site = mp_site_at(sites, ++s->placed_sites);
-        if (place(s, site->klass) || place(s, site->thread)) return MP_ENOMEM;
+        /* A label that nobody asked for may hold what nobody wants to be seen. */
+        if (s->labels & MP_LABEL_CLASS && place(s, site->klass)) return MP_ENOMEM;
+        if (s->labels & MP_LABEL_THREAD && place(s, site->thread)) return MP_ENOMEM;
     }
     return MP_OK;
 }

@@ -286,7 +286,7 @@ void mp_run_mark(mp_run *run)
     mark_pending(&run->recorder->threads);
     if (!run->armed) return;
     if (rb_gc_count() > run->gc_count + 1) {
-        if (++run->lost_hooks == LOST_HOOKS_AT) mp_hooks_call_job();
+        if (++run->lost_hooks >= LOST_HOOKS_AT) mp_hooks_call_job();
     } else {
         run->lost_hooks = 0;
     }
@@ -324,8 +324,7 @@ void mp_run_forked(mp_run *run, VALUE here)
 #endif
     mp_recorder *recorder = run->recorder;
     /* Or every worker would sample the same allocations. */
-    mp_sampler_reseed(&recorder->sampler,
-                      mp_sampler_random(&recorder->sampler) ^ (uint64_t)getpid());
+    mp_recorder_reseed(recorder, (uint64_t)getpid());
     mp_snapshots_keep(recorder, here);
     run->naming = 0;
 }
