@@ -115,16 +115,20 @@ static void prepare(flush *f)
     }
 }
 
+static void name(flush *f)
+{
+    while (mp_run_name(f->run, MP_NAME_ALL_AND_JUMP, NAMES)) offer_gvl(f);
+}
+
+/*
+ * What came to light while others had the GVL has to be named as well, or what lives of it would
+ * have no place. Naming may let others in, who may add some more, but not without end.
+ */
 static void name_and_begin(flush *f)
 {
-    int more;
-    do {
-        f->run->may_jump = 1;
-        more = mp_run_name(f->run, 1, NAMES);
-        f->run->may_jump = 0;
-        if (more) offer_gvl(f);
-    } while (more);
+    name(f);
     prepare(f);
+    for (int i = 0; i < 10 && mp_run_has_unnamed(f->run); i++) name(f);
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     f->time_nanos = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
@@ -207,7 +211,6 @@ static VALUE flush_body(VALUE arg)
 static VALUE flush_ends(VALUE arg)
 {
     flush *f = (flush *)arg;
-    f->run->may_jump = 0;
     if (f->snapshot) free_snapshot(f);
     mp_buffer_free(&f->out);
     mp_run_release(f->run);
@@ -217,17 +220,13 @@ static VALUE flush_ends(VALUE arg)
 
 static VALUE name_body(VALUE arg)
 {
-    mp_run *run = (mp_run *)arg;
-    run->may_jump = 1;
-    while (mp_run_name(run, 1, UINT32_MAX)) continue;
+    while (mp_run_name((mp_run *)arg, MP_NAME_ALL_AND_JUMP, UINT32_MAX)) continue;
     return Qnil;
 }
 
 static VALUE name_ends(VALUE arg)
 {
-    mp_run *run = (mp_run *)arg;
-    run->may_jump = 0;
-    mp_run_release(run);
+    mp_run_release((mp_run *)arg);
     mp_own_end();
     return Qnil;
 }

@@ -29,23 +29,37 @@ static uint32_t intern_value(mp_run *run, VALUE string)
 
 /* ---- what comes in the middle of it ---------------------------------------------------------- */
 
+/* One call of mp_run_name. Others may be under way, in other threads or below this one. */
+typedef struct {
+    mp_run *run;
+    int may_jump;
+    int struck; /* by this tag, with errinfo set */
+} naming;
+
 /*
  * Calling Thread#name lets interrupts in: a Thread#kill, Thread#raise or Timeout can strike there, and
  * goes straight through once this item is done with. Where it could not (the VM swallows it in a
  * job), nothing is called. What else can be raised is that memory ran out: then there is no name.
  */
-static VALUE protect(mp_run *run, VALUE (*read)(VALUE), VALUE argument)
+static VALUE protect(naming *now, VALUE (*read)(VALUE), VALUE argument)
 {
     VALUE before = rb_errinfo();
     int error;
     VALUE value = rb_protect(read, argument, &error);
     if (!error) return value;
-    if (run->may_jump) {
-        run->struck = error;
+    if (now->may_jump) {
+        now->struck = error;
         return Qnil;
     }
     rb_set_errinfo(rb_obj_is_kind_of(before, rb_eException) ? before : Qnil);
     return Qnil;
+}
+
+/* Reading the name took a while: somebody else may have given it one, and more may have come. */
+static int still_pending(const mp_refs *refs, uint32_t id, VALUE object)
+{
+    const mp_ref *ref = mp_refs_at(refs, id);
+    return ref->state == MP_REF_PENDING && ref->address == object;
 }
 
 /* ---- frames ---------------------------------------------------------------------------------- */
@@ -105,35 +119,46 @@ static int is_ours(const frame_names *names)
            starts_with(names->class_path, "Memprofiler::", 13);
 }
 
-static void name_frame(mp_run *run, uint32_t id, VALUE frame)
+/* Its function, with a reference for the caller; that of (overflow) when the tables are full. */
+static uint32_t function_of(mp_run *run, const frame_names *names)
 {
     mp_recorder *recorder = run->recorder;
-    frame_names names = {.frame = frame, .name = Qnil, .file = Qnil, .class_path = Qnil};
-    protect(run, read_frame, (VALUE)&names);
-
-    mp_run_lock(run);
     uint32_t file = 0;
-    uint32_t name = intern_value(run, names.name);
-    if (!NIL_P(names.file)) file = intern_value(run, names.file);
+    uint32_t name = intern_value(run, names->name);
+    if (!NIL_P(names->file)) file = intern_value(run, names->file);
     uint32_t function = 0;
     if (name != MP_STRING_NONE && file != MP_STRING_NONE) {
-        function = mp_functions_intern(&recorder->functions, name, 0, file, (uint32_t)names.line);
+        function = mp_functions_intern(&recorder->functions, name, 0, file, (uint32_t)names->line);
     } else if (name != MP_STRING_NONE) {
         mp_strings_release(&recorder->strings, name);
     }
     if (function) {
         mp_function *made = mp_functions_at(&recorder->functions, function);
-        if (is_ours(&names)) made->flags |= MP_FUNCTION_OURS;
-        if (equals(names.name, "<main>")) made->flags |= MP_FUNCTION_MAIN;
-    } else {
-        function = mp_refs_at(&recorder->frames, MP_FRAME_OVERFLOW)->name;
-        mp_functions_retain(&recorder->functions, function);
+        if (is_ours(names)) made->flags |= MP_FUNCTION_OURS;
+        if (equals(names->name, "<main>")) made->flags |= MP_FUNCTION_MAIN;
+        return function;
     }
-    mp_refs_name(&recorder->frames, id, function, NIL_P(names.file) ? MP_FRAME_IS_C : 0);
+    function = mp_refs_at(&recorder->frames, MP_FRAME_OVERFLOW)->name;
+    mp_functions_retain(&recorder->functions, function);
+    return function;
+}
+
+static void name_frame(naming *now, uint32_t id, VALUE frame)
+{
+    mp_run *run = now->run;
+    frame_names names = {.frame = frame, .name = Qnil, .file = Qnil, .class_path = Qnil};
+    protect(now, read_frame, (VALUE)&names);
+
+    mp_run_lock(run);
+    if (still_pending(&run->recorder->frames, id, frame)) {
+        mp_refs_name(&run->recorder->frames, id, function_of(run, &names),
+                     NIL_P(names.file) ? MP_FRAME_IS_C : 0);
+    }
     mp_run_unlock(run);
     RB_GC_GUARD(names.name);
     RB_GC_GUARD(names.file);
     RB_GC_GUARD(names.class_path);
+    RB_GC_GUARD(frame);
 }
 
 /* ---- classes --------------------------------------------------------------------------------- */
@@ -144,18 +169,22 @@ static VALUE read_class(VALUE klass)
     return rb_class_path(rb_class_real(klass));
 }
 
-static void name_class(mp_run *run, uint32_t id, VALUE klass)
+static void name_class(naming *now, uint32_t id, VALUE klass)
 {
+    mp_run *run = now->run;
     mp_recorder *recorder = run->recorder;
-    VALUE string = protect(run, read_class, klass);
+    VALUE string = protect(now, read_class, klass);
     mp_run_lock(run);
-    uint32_t name = intern_value(run, string);
-    if (name == MP_STRING_NONE) {
-        name = mp_refs_at(&recorder->classes, recorder->overflow_class)->name;
-        mp_strings_retain(&recorder->strings, name);
+    if (still_pending(&recorder->classes, id, klass)) {
+        uint32_t name = intern_value(run, string);
+        if (name == MP_STRING_NONE) {
+            name = mp_refs_at(&recorder->classes, recorder->overflow_class)->name;
+            mp_strings_retain(&recorder->strings, name);
+        }
+        mp_refs_name(&recorder->classes, id, name, 0);
     }
-    mp_refs_name(&recorder->classes, id, name, 0);
     mp_run_unlock(run);
+    RB_GC_GUARD(klass);
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */
@@ -180,49 +209,51 @@ static VALUE read_thread(VALUE thread)
     return place;
 }
 
-static void name_thread(mp_run *run, uint32_t id, VALUE thread)
+static void name_thread(naming *now, uint32_t id, VALUE thread)
 {
-    VALUE string = run->may_jump ? protect(run, read_thread, thread) : rb_str_new_cstr("(thread)");
+    mp_run *run = now->run;
+    VALUE string = now->may_jump ? protect(now, read_thread, thread) : rb_str_new_cstr("(thread)");
     mp_run_lock(run);
-    uint32_t name = intern_value(run, string);
-    mp_refs_name(&run->recorder->threads, id, name == MP_STRING_NONE ? 0 : name, 0);
+    if (still_pending(&run->recorder->threads, id, thread)) {
+        uint32_t name = intern_value(run, string);
+        mp_refs_name(&run->recorder->threads, id, name == MP_STRING_NONE ? 0 : name, 0);
+    }
     mp_run_unlock(run);
+    RB_GC_GUARD(thread);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
 
 /*
  * Pending items stay pinned until they are named. The names are read without the lock, since that
- * allocates; meanwhile another Ractor may add items (from 4.0), but none takes any away.
+ * allocates; meanwhile others may add items, and name them.
  */
-static uint32_t name_some(mp_run *run, mp_refs *refs, void (*name)(mp_run *, uint32_t, VALUE),
+static uint32_t name_some(naming *now, mp_refs *refs, void (*name)(naming *, uint32_t, VALUE),
                           uint32_t most)
 {
-    for (; most > 0 && !run->orphaned && !run->struck; most--) {
+    mp_run *run = now->run;
+    for (; most > 0 && !run->orphaned && !now->struck; most--) {
         mp_run_lock(run);
         uint32_t id = refs->pending;
         VALUE object = id ? (VALUE)mp_refs_at(refs, id)->address : 0;
         mp_run_unlock(run);
         if (!id) break;
-        name(run, id, object);
+        name(now, id, object);
     }
     return most;
 }
 
-int mp_run_name(mp_run *run, int threads, uint32_t most)
+int mp_run_name(mp_run *run, mp_naming_of which, uint32_t most)
 {
     mp_recorder *recorder = run->recorder;
-    if (run->naming || run->orphaned) return 0;
-    run->naming = 1;
-    most = name_some(run, &recorder->frames, name_frame, most);
-    most = name_some(run, &recorder->classes, name_class, most);
-    if (threads) most = name_some(run, &recorder->threads, name_thread, most);
-    run->naming = 0;
-    if (run->struck) {
-        int tag = run->struck;
-        run->struck = 0;
-        rb_jump_tag(tag);
+    naming now = {.run = run, .may_jump = which == MP_NAME_ALL_AND_JUMP};
+    if (run->orphaned) return 0;
+    most = name_some(&now, &recorder->frames, name_frame, most);
+    most = name_some(&now, &recorder->classes, name_class, most);
+    if (which != MP_NAME_NO_THREADS) {
+        most = name_some(&now, &recorder->threads, name_thread, most);
     }
+    if (now.struck) rb_jump_tag(now.struck);
     return most == 0;
 }
 

@@ -226,7 +226,7 @@ void mp_run_stop(mp_run *run)
     if (!run->armed) return;
     mp_run_hold(run);
     mp_own_begin();
-    while (mp_run_name(run, 1, UINT32_MAX)) continue;
+    while (mp_run_name(run, MP_NAME_ALL, UINT32_MAX)) continue;
     mp_run_finish_sweep(run);
     mp_run_lock(run);
     mp_run_check(run);
@@ -237,7 +237,7 @@ void mp_run_stop(mp_run *run)
     mp_run_unlock(run);
     mp_hooks_disarm(run);
     /* What measuring, or another Ractor, has met since; pending things are pinned all the while. */
-    while (mp_run_name(run, 1, UINT32_MAX)) continue;
+    while (mp_run_name(run, MP_NAME_ALL, UINT32_MAX)) continue;
     mp_run_lock(run);
     mp_recorder_fold(run->recorder);
     mp_recorder_freeze(run->recorder);
@@ -258,7 +258,7 @@ void mp_run_settle(mp_run *run)
     }
     int untidy = mp_recorder_untidy(recorder);
     int threads = untidy || recorder->threads.n_pending > MP_UNNAMED_THREADS;
-    if (mp_run_name(run, threads, JOB_NAMES)) {
+    if (mp_run_name(run, threads ? MP_NAME_ALL : MP_NAME_NO_THREADS, JOB_NAMES)) {
         mp_hooks_call_job();
         return;
     }
@@ -326,5 +326,4 @@ void mp_run_forked(mp_run *run, VALUE here)
     /* Or every worker would sample the same allocations. */
     mp_recorder_reseed(recorder, (uint64_t)getpid());
     mp_snapshots_keep(recorder, here);
-    run->naming = 0;
 }

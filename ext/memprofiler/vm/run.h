@@ -40,9 +40,6 @@ typedef struct mp_run {
     size_t gc_count;   /* the collection whose GC_END_MARK was the last one seen */
     int lost_hooks;    /* calls of dmark in a row that found events missing */
     int name_threads;  /* a collection came by since some were first seen: time to name them */
-    int naming;        /* naming is under way: a job in the middle of it does nothing */
-    int may_jump;      /* naming is a flush's: what strikes it goes straight through */
-    int struck;        /* by this tag, with errinfo set */
     char stopped[128]; /* why it was stopped, when nobody asked for it; else empty */
 
     uint64_t allocated_before; /* the VM's own count of allocations, at the start */
@@ -97,14 +94,21 @@ int mp_run_measure(mp_run *run, uint32_t *at, uint32_t most);
 void mp_run_thin(mp_run *run);
 /*
  * Name up to `most` pending things; true while there are more. Allocates; must be the profiler's
- * own. Threads are asked for their names only with `may_jump`, since that lets interrupts in: a
- * Thread#kill that strikes there leaves by longjmp. Else they are called "(thread)".
+ * own. Several may be at it at once. To ask a thread for its name lets interrupts in: a Thread#kill
+ * that strikes there leaves by longjmp, where that is allowed; else a thread is called "(thread)".
  *
  * A thread mostly gets its name from its own first lines, so the job leaves threads unnamed, and
  * alive, until a flush, or until more than MP_UNNAMED_THREADS wait.
  */
 #define MP_UNNAMED_THREADS 256u
-int mp_run_name(mp_run *run, int threads, uint32_t most);
+typedef enum { MP_NAME_NO_THREADS, MP_NAME_ALL, MP_NAME_ALL_AND_JUMP } mp_naming_of;
+int mp_run_name(mp_run *run, mp_naming_of which, uint32_t most);
+/* Something has no name, of whatever kind. */
+static inline int mp_run_has_unnamed(const mp_run *run)
+{
+    const mp_recorder *recorder = run->recorder;
+    return recorder->frames.pending || recorder->classes.pending || recorder->threads.pending;
+}
 /* The postponed job has something to name. */
 static inline int mp_run_wants_names(const mp_run *run)
 {
