@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/mem.h"
+#include "vm/holds.h"
 #include "vm/hooks.h"
 
 #define DEFAULT_INTERVAL 512

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/snapshot.h"
 #include "vm/heap.h"
+#include "vm/holds.h"
 #include "vm/hooks.h"
 
 /* Living samples dealt with between two looks at the clock. */
@@ -28,6 +29,7 @@ static VALUE memprofiler_module;
 
 typedef struct {
     mp_collector *collector;
+    mp_hold hold;
     mp_run *run;
     unsigned labels;
     uint64_t heap_bytes; /* 0: not asked for */
@@ -213,29 +215,30 @@ static VALUE flush_ends(VALUE arg)
     flush *f = (flush *)arg;
     if (f->snapshot) free_snapshot(f);
     mp_buffer_free(&f->out);
-    mp_run_release(f->run);
+    mp_hold_end(&f->hold);
     own_ends(f);
     return Qnil;
 }
 
 static VALUE name_body(VALUE arg)
 {
-    while (mp_run_name((mp_run *)arg, MP_NAME_ALL_AND_JUMP, UINT32_MAX)) continue;
+    while (mp_run_name(((mp_hold *)arg)->run, MP_NAME_ALL_AND_JUMP, UINT32_MAX)) continue;
     return Qnil;
 }
 
 static VALUE name_ends(VALUE arg)
 {
-    mp_run_release((mp_run *)arg);
+    mp_hold_end((mp_hold *)arg);
     mp_own_end();
     return Qnil;
 }
 
 void mp_name_all(mp_run *run)
 {
+    mp_hold hold;
     mp_own_begin();
-    mp_run_hold(run);
-    rb_ensure(name_body, (VALUE)run, name_ends, (VALUE)run);
+    mp_hold_begin(&hold, run);
+    rb_ensure(name_body, (VALUE)&hold, name_ends, (VALUE)&hold);
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -309,7 +312,7 @@ VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self)
     }
     if (heap && mp_one_ractor()) f.heap_bytes = mp_heap_bytes();
     f.run = collector->run;
-    mp_run_hold(f.run);
+    mp_hold_begin(&f.hold, f.run);
     own_begins(&f);
     VALUE profile = rb_ensure(flush_body, (VALUE)&f, flush_ends, (VALUE)&f);
     RB_GC_GUARD(self);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "../core/error.h"
+#include "holds.h"
 
 /* The runs that hooks find theirs in, by the Fixnum in the hook's data. */
 static mp_run *runs[MP_MAX_RUNS];
@@ -242,9 +243,10 @@ static void job(void *unused)
     for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
         mp_run *run = runs[slot];
         if (!run) continue;
-        mp_run_hold(run); /* settling allocates, and a collection may take its collector */
+        mp_hold hold; /* settling allocates, and a collection may take its collector */
+        mp_hold_begin(&hold, run);
         mp_run_settle(run);
-        mp_run_release(run);
+        mp_hold_end(&hold);
     }
     mp_own_end();
 }
@@ -280,6 +282,7 @@ static void forked(void)
         mp_run *run = runs[slot];
         if (run) mp_run_forked(run, here);
     }
+    mp_holds_forked(here);
 }
 
 void mp_hooks_init(void)

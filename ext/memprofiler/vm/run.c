@@ -8,6 +8,7 @@
 #include "../core/snapshot.h"
 #include "deaths.h"
 #include "gc_bits.h"
+#include "holds.h"
 #include "hooks.h"
 #include "naming.h"
 
@@ -68,9 +69,7 @@ mp_run *mp_run_new(const mp_options *options, mp_liveness liveness)
     run->frames = mp_calloc((size_t)options->max_depth + 1, sizeof *run->frames);
     run->lines = mp_calloc((size_t)options->max_depth + 1, sizeof *run->lines);
     if (liveness == MP_LIVENESS_FREE) run->sieve = mp_calloc(MP_SIEVE_BITS / 64, 8);
-#if MP_HOOKS_ARE_GLOBAL
-    pthread_mutex_init(&run->lock, NULL);
-#endif
+    mp_run_lock_init(run);
     if (!run->recorder || !run->frames || !run->lines ||
         (liveness == MP_LIVENESS_FREE && !run->sieve) || name_kinds(run) != MP_OK) {
         mp_run_release(run);
@@ -79,65 +78,10 @@ mp_run *mp_run_new(const mp_options *options, mp_liveness liveness)
     return run;
 }
 
-void mp_run_hold(mp_run *run)
-{
-    run->holders++;
-}
-
 void mp_run_drop(mp_run *run)
 {
     mp_hooks_disarm(run);
     mp_run_release(run);
-}
-
-static void free_run(mp_run *run)
-{
-    if (run->recorder) mp_recorder_release(run->recorder);
-    mp_free(run->frames);
-    mp_free(run->lines);
-    mp_free(run->sieve);
-#if MP_HOOKS_ARE_GLOBAL
-    pthread_mutex_destroy(&run->lock);
-#endif
-    mp_free(run);
-}
-
-/*
- * From 4.0 another Ractor's hook may have found the run in its place just before that was emptied,
- * and not have looked at it yet. Hooks have the VM lock, as has whoever sweeps; and the next
- * collection waits until all are out of them.
- */
-static mp_run *buried;
-
-static void bury(mp_run *run)
-{
-    run->buried_at = rb_gc_count();
-    run->next_buried = buried;
-    buried = run;
-}
-
-static void free_buried(void)
-{
-    size_t now = rb_gc_count();
-    for (mp_run **link = &buried, *run; (run = *link) != NULL;) {
-        if (run->buried_at == now) {
-            link = &run->next_buried;
-        } else {
-            *link = run->next_buried;
-            free_run(run);
-        }
-    }
-}
-
-void mp_run_release(mp_run *run)
-{
-    if (--run->holders) return;
-    if (!MP_HOOKS_ARE_GLOBAL || rb_during_gc()) {
-        free_run(run);
-    } else {
-        free_buried();
-        bury(run);
-    }
 }
 
 static uint64_t total_allocated(void)
@@ -147,6 +91,7 @@ static uint64_t total_allocated(void)
 
 int mp_run_start(mp_run *run, VALUE holder)
 {
+    mp_runs_free_buried();
     run->holder = holder;
     run->allocated_before = total_allocated();
     return mp_hooks_arm(run);
@@ -224,7 +169,8 @@ void mp_run_thin(mp_run *run)
 void mp_run_stop(mp_run *run)
 {
     if (!run->armed) return;
-    mp_run_hold(run);
+    mp_hold hold;
+    mp_hold_begin(&hold, run);
     mp_own_begin();
     while (mp_run_name(run, MP_NAME_ALL, UINT32_MAX)) continue;
     mp_run_finish_sweep(run);
@@ -243,7 +189,7 @@ void mp_run_stop(mp_run *run)
     mp_recorder_freeze(run->recorder);
     mp_run_unlock(run);
     mp_own_end();
-    mp_run_release(run);
+    mp_hold_end(&hold);
 }
 
 /* Names at a time, some milliseconds' worth: the program waits for the job. */
@@ -281,6 +227,7 @@ static void mark_pending(const mp_refs *refs)
 /* dmark of a holder without write barriers: the one thing that every collection comes by. */
 void mp_run_mark(mp_run *run)
 {
+    mp_runs_free_buried();
     mark_pending(&run->recorder->frames);
     mark_pending(&run->recorder->classes);
     mark_pending(&run->recorder->threads);
@@ -319,9 +266,7 @@ void mp_run_compact(mp_run *run)
 
 void mp_run_forked(mp_run *run, VALUE here)
 {
-#if MP_HOOKS_ARE_GLOBAL
-    pthread_mutex_init(&run->lock, NULL);
-#endif
+    mp_run_lock_init(run);
     mp_recorder *recorder = run->recorder;
     /* Or every worker would sample the same allocations. */
     mp_recorder_reseed(recorder, (uint64_t)getpid());

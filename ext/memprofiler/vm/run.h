@@ -7,6 +7,7 @@
  *   deaths.c      GC_END_MARK or FREEOBJ: what died; lost collections
  *   naming.c      frames, classes and threads get their names
  *   run.c         start, stop, measuring, compaction, pinning, the postponed job
+ *   holds.c       who needs it, and its end
  *
  * Memory: owned by its collector (collector.c), malloc(3). Holds the recorder.
  * Locks: the GVL, or a running collection. From Ruby 4.0 other Ractors allocate without main's GVL:
@@ -31,7 +32,7 @@ typedef enum { MP_LIVENESS_MARK, MP_LIVENESS_FREE } mp_liveness;
 typedef struct mp_run {
     int64_t *countdown; /* the recorder's */
     mp_recorder *recorder;
-    int holders;  /* the collector, and flushes under way */
+    int holders;  /* see holds.h */
     VALUE holder; /* the collector: nothing else keeps pending objects alive */
     int armed;    /* hooks are on, and samples are taken */
     int orphaned; /* the holder is dead: pending objects may be gone */
@@ -54,7 +55,7 @@ typedef struct mp_run {
     int *lines;
     uint64_t *sieve; /* MP_SIEVE_BITS bits; free hook only */
     uint32_t sieve_set;
-    struct mp_run *next_buried; /* from 4.0, when all have let go of it: see run.c */
+    struct mp_run *next_buried; /* see holds.h */
     size_t buried_at;           /* the collections there had been */
 #if MP_HOOKS_ARE_GLOBAL
     pthread_mutex_t lock;
@@ -63,11 +64,8 @@ typedef struct mp_run {
 
 /* Once, at load. */
 void mp_run_init(void);
-/* NULL without memory. The one who makes it is its first holder. */
+/* NULL without memory. The one who makes it is its first holder (holds.h). */
 mp_run *mp_run_new(const mp_options *options, mp_liveness liveness);
-void mp_run_hold(mp_run *run);
-/* The last one frees it, from 4.0 perhaps only later. Legal in a dfree. */
-void mp_run_release(mp_run *run);
 /* Its collector lets go of it: hooks off, whoever else still holds it. Legal in a dfree. */
 void mp_run_drop(mp_run *run);
 
@@ -136,6 +134,24 @@ void mp_run_freed(mp_run *run, VALUE obj);
 
 /* Flags of a frame in mp_refs. */
 enum { MP_FRAME_IS_C = 1 };
+
+static inline void mp_run_lock_init(mp_run *run)
+{
+#if MP_HOOKS_ARE_GLOBAL
+    pthread_mutex_init(&run->lock, NULL);
+#else
+    (void)run;
+#endif
+}
+
+static inline void mp_run_lock_destroy(mp_run *run)
+{
+#if MP_HOOKS_ARE_GLOBAL
+    pthread_mutex_destroy(&run->lock);
+#else
+    (void)run;
+#endif
+}
 
 static inline void mp_run_lock(mp_run *run)
 {

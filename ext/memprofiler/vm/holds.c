@@ -1,0 +1,77 @@
+#include "holds.h"
+
+#include "../core/mem.h"
+#include "../core/snapshot.h"
+
+static mp_hold *holds;
+static mp_run *buried;
+
+static void free_run(mp_run *run)
+{
+    if (run->recorder) mp_recorder_release(run->recorder);
+    mp_free(run->frames);
+    mp_free(run->lines);
+    mp_free(run->sieve);
+    mp_run_lock_destroy(run);
+    mp_free(run);
+}
+
+static void bury(mp_run *run)
+{
+    run->buried_at = rb_gc_count();
+    run->next_buried = buried;
+    buried = run;
+}
+
+void mp_runs_free_buried(void)
+{
+    if (!buried) return;
+    size_t now = rb_gc_count();
+    for (mp_run **link = &buried, *run; (run = *link) != NULL;) {
+        if (run->buried_at == now) {
+            link = &run->next_buried;
+        } else {
+            *link = run->next_buried;
+            free_run(run);
+        }
+    }
+}
+
+void mp_run_release(mp_run *run)
+{
+    if (--run->holders) return;
+    if (!MP_HOOKS_ARE_GLOBAL || rb_during_gc()) {
+        free_run(run);
+    } else {
+        bury(run);
+    }
+}
+
+void mp_hold_begin(mp_hold *hold, mp_run *run)
+{
+    run->holders++;
+    *hold = (mp_hold){run, rb_thread_current(), holds};
+    holds = hold;
+}
+
+void mp_hold_end(mp_hold *hold)
+{
+    mp_hold **link = &holds;
+    while (*link != hold) link = &(*link)->next;
+    *link = hold->next;
+    mp_run_release(hold->run);
+}
+
+void mp_holds_forked(VALUE here)
+{
+    for (mp_hold **link = &holds, *hold; (hold = *link) != NULL;) {
+        if (hold->thread == here) {
+            link = &hold->next;
+            continue;
+        }
+        *link = hold->next;
+        mp_run_lock_init(hold->run);
+        mp_snapshots_keep(hold->run->recorder, here);
+        mp_run_release(hold->run);
+    }
+}

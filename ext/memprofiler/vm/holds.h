@@ -1,0 +1,33 @@
+/*
+ * Who still needs a run, and when it is freed. Its collector holds it from start to the next start;
+ * whatever works on it holds it meanwhile, since a collection may take the collector.
+ *
+ * From 4.0 another Ractor's hook may have found a run in its place just before that was emptied, and
+ * not have looked at it yet. Hooks have the VM lock, as has whoever sweeps, so a run that is let go
+ * of elsewhere is buried until a collection has come by, which waits for all to be out of hooks.
+ *
+ * Memory: an mp_hold stands on the stack of the one who holds. Locks: GVL; mp_run_release is legal in
+ * a dfree. Failure: none.
+ */
+#ifndef MEMPROFILER_VM_HOLDS_H
+#define MEMPROFILER_VM_HOLDS_H
+
+#include "run.h"
+
+typedef struct mp_hold {
+    mp_run *run;
+    VALUE thread;
+    struct mp_hold *next;
+} mp_hold;
+
+void mp_hold_begin(mp_hold *hold, mp_run *run);
+void mp_hold_end(mp_hold *hold);
+
+/* The collector's. The last one to let go frees the run. */
+void mp_run_release(mp_run *run);
+/* Those that are buried and can't be met any more. */
+void mp_runs_free_buried(void);
+/* In a forked child, whose only thread is `here`: what other threads held is let go of. */
+void mp_holds_forked(VALUE here);
+
+#endif
