@@ -101,6 +101,48 @@ static uint64_t up(uint64_t address)
     return address + (UINT64_C(1) << 33);
 }
 
+/* The same entries under other numbers, as few as can be. */
+static void pack(model *m)
+{
+    mp_live_pack(&m->live);
+    for (uint32_t place = 0; place < PLACES; place++) {
+        if (!m->id[place]) continue;
+        m->id[place] = mp_live_find(&m->live, address_of(place) + m->moved_by);
+        const mp_live_entry *entry = mp_live_at(&m->live, m->id[place]);
+        CHECK(m->id[place] && m->id[place] <= m->count && entry->born == m->born[place]);
+        CHECK_INT((entry->flags & MP_LIVE_SETTLED) != 0, m->settled[place]);
+    }
+    CHECK_UINT(m->live.slabs.top, m->count);
+}
+
+static void test_sparse(void)
+{
+    mp_live live;
+    mp_live_init(&live, UINT32_MAX);
+    for (uint32_t i = 1; i <= 10000; i++) CHECK_UINT(mp_live_insert(&live, i << 6, i, 0, 40), i);
+    size_t full = mp_live_memsize(&live);
+    for (uint32_t i = 1; i <= 7000; i++) mp_live_remove(&live, i);
+    CHECK(!mp_live_sparse(&live)); /* three in ten are there */
+    for (uint32_t i = 7001; i <= 9900; i++) mp_live_remove(&live, i);
+    CHECK(mp_live_sparse(&live));
+    mp_live_cursor cursor = {0};
+    mp_live_cursor_open(&live, &cursor);
+    CHECK(!mp_live_sparse(&live)); /* it counts on the numbers */
+    mp_live_cursor_close(&live, &cursor);
+    for (long n = 0; n < 3; n++) {
+        mp_mem_fail_after(n);
+        mp_live_pack(&live);
+        mp_mem_fail_after(-1);
+        CHECK_UINT(mp_live_memsize(&live), full); /* all as it was */
+        CHECK_UINT(mp_live_find(&live, 10000 << 6), 10000);
+    }
+    mp_live_pack(&live);
+    CHECK(mp_live_memsize(&live) < full / 20 && !mp_live_sparse(&live));
+    CHECK_UINT(mp_live_find(&live, 9901 << 6), 1);
+    CHECK_UINT(mp_live_find(&live, 10000 << 6), 100);
+    mp_live_destroy(&live);
+}
+
 static void test_model(uint64_t seed)
 {
     model *m = calloc(1, sizeof *m);
@@ -111,6 +153,10 @@ static void test_model(uint64_t seed)
     for (int round = 0; round < 12; round++) {
         for (int i = 0; i < 1000; i++) change(m, &d, round % 4 < 2 ? 75 : 30);
         check_all(m);
+        if (round % 5 == 4) {
+            pack(m);
+            check_all(m);
+        }
         if (round % 3 == 0) {
             mp_live_rekey(&m->live, up); /* all objects move, onto each other's old places or not */
             m->moved_by += UINT64_C(1) << 33;
@@ -329,6 +375,7 @@ static void test_no_memory(void)
 
 int main(void)
 {
+    test_sparse();
     for (uint64_t seed = 1; seed <= 3; seed++) {
         test_model(seed);
         test_cursors(seed);

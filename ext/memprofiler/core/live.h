@@ -5,14 +5,15 @@
  * A sample in use was alive at the end of a collection: `born` is the number of collections seen
  * when it was allocated, so it is in use when `born` is below that number.
  *
- * Scans: an entry whose `settled` flag is set needs no look in a minor collection; the others are
- * kept in a bitmap, so that a scan of a million old samples costs a few microseconds.
+ * Scans go by bitmaps, so that what is not there costs next to nothing: of all entries, and of those
+ * that need a look in a minor collection, which are few (an entry is `settled` once such a collection
+ * can't free it). After most have died the table is packed anew.
  *
  * Cursors: a flush copies the entries in pieces while the program goes on. What is removed before
  * a cursor came by is handed to the cursor first, so that each cursor sees the table as of its
  * start, however long it takes. (New entries may turn up; their `born` tells them.)
  *
- * Memory: owned by the table; entries never move. Locks: the caller's (GVL, or a running GC).
+ * Memory: owned by the table; entries never move, but in mp_live_pack. Locks: the caller's (GVL, or a running GC).
  * Failure: mp_live_insert returns 0 when memory or the cap ran out.
  */
 #ifndef MEMPROFILER_CORE_LIVE_H
@@ -56,7 +57,8 @@ typedef struct mp_live_cursor {
 typedef struct {
     mp_slabs slabs;
     mp_index index;
-    uint64_t *unsettled; /* a bit for each number: used and not settled */
+    uint64_t *used;      /* a bit for each number */
+    uint64_t *unsettled; /* the same: used and not settled */
     uint32_t bitmap_words;
     mp_live_cursor *cursors;
 } mp_live;
@@ -76,6 +78,11 @@ void mp_live_settle(mp_live *live, uint32_t id, int settled);
 uint32_t mp_live_next_unsettled(const mp_live *live, uint32_t id);
 /* The next entry after `id`, or 0. */
 uint32_t mp_live_next(const mp_live *live, uint32_t id);
+
+/* Four numbers for each entry, and memory worth the trouble; no cursor is open. */
+int mp_live_sparse(const mp_live *live);
+/* Gives the entries new numbers, from 1 on. Without memory for it all stays as it is. */
+void mp_live_pack(mp_live *live);
 
 /* Objects have moved: asks for each address' new one and rebuilds the index, without allocating. */
 void mp_live_rekey(mp_live *live, uint64_t (*moved_to)(uint64_t address));

@@ -381,8 +381,8 @@ void mp_recorder_thin(mp_recorder *r)
     r->wants_thinning = 0;
     for (uint32_t id = 0; (id = mp_live_next(&r->live, id)) != 0;) {
         mp_live_entry *entry = mp_live_at(&r->live, id);
+        if (entry->doublings >= r->doublings) continue;
         uint32_t behind = r->doublings - (uint32_t)entry->doublings;
-        if (behind == 0) continue;
         if (mp_sampler_one_in(&r->sampler, UINT64_C(1) << behind)) {
             entry->doublings = r->doublings & 0xff;
         } else {
@@ -392,6 +392,14 @@ void mp_recorder_thin(mp_recorder *r)
     }
     uint32_t count = mp_live_count(&r->live), max = r->options.max_samples;
     r->thin_at = count < max ? max : count + 1;
+}
+
+void mp_recorder_relax(mp_recorder *r)
+{
+    uint32_t max = r->options.max_samples;
+    if (!r->doublings || r->wants_thinning || mp_live_count(&r->live) >= max / 4) return;
+    r->doublings--;
+    r->thin_at = max;
 }
 
 void mp_recorder_lost(mp_recorder *r)

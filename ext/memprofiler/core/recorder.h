@@ -152,6 +152,8 @@ void mp_recorder_died(mp_recorder *recorder, uint32_t live);
  * cursor be open: it would see weights of before and after.
  */
 void mp_recorder_thin(mp_recorder *recorder);
+/* A collection's dead are all known: with much room below the cap, the odds of tracking double. */
+void mp_recorder_relax(mp_recorder *recorder);
 /* A collection went unseen: no address means anything any more. */
 void mp_recorder_lost(mp_recorder *recorder);
 /* stop: keep the living as they are, forget every address. */

@@ -106,8 +106,11 @@ void mp_run_marking_ended(mp_run *run)
         scan_refs(&recorder->threads);
         recorder->completed = recorder->collections;
         mp_run_thin(run);
+        mp_recorder_relax(recorder);
     }
-    if (recorder->classes.pending || mp_recorder_untidy(recorder)) mp_hooks_call_job();
+    if (recorder->classes.pending || mp_recorder_untidy(recorder) ||
+        mp_live_sparse(&recorder->live))
+        mp_hooks_call_job();
 }
 
 /* ---- free hook ------------------------------------------------------------------------------- */
@@ -163,6 +166,7 @@ void mp_run_sweep_ended(mp_run *run)
 {
     mp_recorder *recorder = run->recorder;
     recorder->completed = recorder->collections;
+    mp_recorder_relax(recorder);
     if (run->sieve_set < MP_SIEVE_BITS / 8) return;
     memset(run->sieve, 0, MP_SIEVE_BITS / 8);
     run->sieve_set = 0;

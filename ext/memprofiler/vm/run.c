@@ -214,6 +214,7 @@ void mp_run_settle(mp_run *run)
     mp_run_check(run);
     mp_run_thin(run);
     if (untidy) mp_recorder_tidy(recorder);
+    if (mp_live_sparse(&recorder->live)) mp_live_pack(&recorder->live);
     mp_run_unlock(run);
 }
 
