@@ -34,6 +34,20 @@ RSpec.describe Memprofiler::Collector, "and fork", if: Process.respond_to?(:fork
     Child.value(PRELUDE + body)
   end
 
+  # Workers of an idle master: where each takes its first sample is chance, 1 to 20,000 objects on.
+  it "samples each child anew" do
+    firsts = in_program(<<~RUBY)
+      collector = Memprofiler::Collector.new(interval: 20_000, seed: 3).start
+      Array.new(30) do
+        forked do
+          (1..).find { allocate(100) && collector.stats[:samples] > 0 }
+        end
+      end
+    RUBY
+    # Of 30 at random about 200 places, some 2 pairs are equal; were they all the same, 435.
+    expect(firsts.uniq.size).to be > 15
+  end
+
   it "before start: the child may start one" do
     child, parent = in_program(<<~RUBY)
       collector = Memprofiler::Collector.new(interval: 1)

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "zlib"
 require_relative "support/child"
 
 RSpec.describe Memprofiler::Collector, "labels" do
@@ -24,6 +25,16 @@ RSpec.describe Memprofiler::Collector, "labels" do
       %i[class age thread] => %w[age class thread], %i[class class] => %w[class] }.each do |labels, names|
       found = profile(labels) { Array.new(10) { +"x" } }.samples.flat_map { |sample| sample.labels.keys }
       expect(found.uniq.sort).to eq(names)
+    end
+  end
+
+  # What a class or a thread is called may be nobody's business.
+  it "that nobody asked for are not in the file either" do
+    stub_const("TellTaleTenant", Class.new)
+    in_thread = -> { Thread.new { Thread.current.name = "job for alice"; Array.new(10) { TellTaleTenant.new } }.value }
+    { [] => [], [:class] => ["TellTaleTenant"], [:thread] => ["job for alice"] }.each do |labels, names|
+      bytes = Zlib.gunzip(profile(labels, &in_thread).pprof_data)
+      expect(["TellTaleTenant", "job for alice"].select { |name| bytes.include?(name) }).to eq(names)
     end
   end
 

@@ -372,6 +372,67 @@ RSpec.describe Memprofiler::Collector, "lifecycle" do
       end
     end
 
+    # One waits in the middle of its naming while another flushes.
+    it "flush side by side, each of them whole, and are told to end all the same" do
+      whole, survived = Child.value(<<~RUBY)
+        collector = Memprofiler::Collector.new(interval: 1).start
+        first = whole = nil
+        survived = false
+        inside = Queue.new
+        go = false
+        trace = TracePoint.new(:c_call) do |event|
+          next unless event.method_id == :name && Thread.current == first && inside.empty?
+
+          inside << true
+          Thread.pass until go
+        end
+        waiting = Thread.new { [1]; sleep }
+        Thread.pass until waiting.stop?
+        trace.enable(target_thread: nil) do
+          first = Thread.new do
+            Thread.pass until first
+            collector.flush
+            survived = true
+          end
+          inside.pop
+          held = eval("Array.new(1_000) { Object.new }", TOPLEVEL_BINDING, "fresh.rb", 1)
+          GC.start
+          fresh = collector.flush.samples.select { |sample| sample.stack.any? { |frame| frame.file == "fresh.rb" } }
+          whole = %i[alloc_objects inuse_objects].map { |metric| fresh.sum { |sample| sample.values[metric] } }
+          first.kill
+          go = true
+          first.join
+          held.clear
+        end
+        [whole, survived]
+      RUBY
+      expect(whole).to all(be_between(1_000, 1_010))
+      expect(survived).to be(false)
+    end
+
+    it "may come up while a flush lets others run: what lives of them has its place" do
+      overflow, flushes = Child.value(<<~RUBY)
+        collector = Memprofiler::Collector.new(interval: 1).start
+        eval(Array.new(20_000) { |i| "def made\#{i} = $held << Object.new\n" }.join, TOPLEVEL_BINDING, "many.rb", 1)
+        $held = []
+        20_000.times { |i| send(:"made\#{i}") }
+        stop = false
+        maker = Thread.new do
+          until stop
+            Thread.new { 50.times { $held << Object.new } }.join
+            GC.start(full_mark: false)
+          end
+        end
+        flushes = Array.new(5) { collector.flush }
+        stop = true
+        maker.join
+        collector.stop
+        overflow = flushes.sum { |flush| flush.samples.sum { |sample| sample.stack.any? { |frame| frame.function == "(overflow)" } ? 1 : 0 } }
+        [overflow, flushes.size]
+      RUBY
+      expect([overflow, flushes]).to eq([0, 5])
+    end
+
     it "in a trap handler may flush" do
       total = Child.value(<<~RUBY)
         collector = Memprofiler::Collector.new(interval: 1).start

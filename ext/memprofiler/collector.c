@@ -174,7 +174,8 @@ static VALUE collector_initialize(int argc, VALUE *argv, VALUE self)
             (uint32_t)integer_option("track_one_in", given[3], 1, TRACK_ONE_IN_LIMIT, "");
     }
     if ((uint64_t)options.interval * options.track_one_in > MP_INTERVAL_MAX) {
-        rb_raise(rb_eArgError, "interval times track_one_in must be at most %" PRIu32, MP_INTERVAL_MAX);
+        rb_raise(rb_eArgError, "interval times track_one_in must be at most %" PRIu32,
+                 MP_INTERVAL_MAX);
     }
     collector->liveness = liveness_option(given[4] == Qundef ? sym_auto : given[4]);
     collector->seeded = given[5] != Qundef && !NIL_P(given[5]);
@@ -269,8 +270,7 @@ static VALUE collector_stop(VALUE self)
 {
     mp_collector *collector = mp_collector_of(self);
     if (running(collector)) {
-        mp_name_all(collector->run);
-        mp_run_stop(collector->run);
+        mp_stop_in_pieces(collector->run);
         tidy_hooks();
     }
     return self;

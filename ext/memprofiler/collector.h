@@ -25,8 +25,8 @@ mp_collector *mp_collector_of(VALUE self);
 uint64_t mp_clock_ns(void);
 /* There is no Ractor but the main one. Lets interrupts in. */
 int mp_one_ractor(void);
-/* Name all that is pending; may leave by longjmp. (flush.c) */
-void mp_name_all(mp_run *run);
+/* Stop a run as a flush works, letting others in now and then; may leave by longjmp. (flush.c) */
+void mp_stop_in_pieces(mp_run *run);
 /* As GC.start, whatever the program has made of that name, and while GC is disabled too. */
 void mp_full_gc(void);
 

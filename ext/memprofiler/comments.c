@@ -29,12 +29,11 @@ static void problem(mp_comments *c, const char *key, uint64_t value)
     if (value) number(c, key, value);
 }
 
-void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t live_samples,
-                       uint64_t live_objects, uint64_t heap_bytes)
+void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t heap_bytes)
 {
     const mp_recorder *recorder = run->recorder;
     const mp_counts *counts = &recorder->counts;
-
+    c->count = 0;
     line(c, "memprofiler: %s", our_version);
     line(c, "ruby: %s", our_ruby);
     number(c, "pid", (uint64_t)getpid());
@@ -42,8 +41,6 @@ void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t live_samples,
     number(c, "track_one_in", (uint64_t)recorder->options.track_one_in << recorder->doublings);
     line(c, "liveness: %s", run->liveness == MP_LIVENESS_MARK ? "mark" : "free");
     number(c, "samples", counts->samples);
-    number(c, "live_samples", live_samples);
-    number(c, "tracked_objects", live_objects);
     number(c, "heap_live_slots", rb_gc_stat(sym_heap_live_slots));
     if (heap_bytes) number(c, "heap_bytes", heap_bytes);
     number(c, "collections", recorder->completed);
@@ -62,6 +59,12 @@ void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t live_samples,
     /* Up to 3.4 a hook belongs to its Ractor, and nothing else goes past it. */
     if (unseen && !MP_HOOKS_ARE_GLOBAL) line(c, "ractors: other Ractors were not seen");
     if (run->stopped[0]) line(c, "stopped: %s", run->stopped);
+}
+
+void mp_comments_write_living(mp_comments *c, uint64_t samples, uint64_t objects)
+{
+    number(c, "live_samples", samples);
+    number(c, "tracked_objects", objects);
 }
 
 static void read_constant(const char *name, char *into, size_t room)

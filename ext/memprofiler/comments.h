@@ -19,8 +19,9 @@ typedef struct {
 } mp_comments;
 
 void mp_init_comments(void);
-/* Allocates nothing. `heap_bytes`: 0 if they were not measured. */
-void mp_comments_write(mp_comments *comments, const mp_run *run, uint64_t live_samples,
-                       uint64_t live_objects, uint64_t heap_bytes);
+/* Both allocate nothing. As of now; `heap_bytes`: 0 if they were not measured. */
+void mp_comments_write(mp_comments *comments, const mp_run *run, uint64_t heap_bytes);
+/* What is known when the living have been copied. */
+void mp_comments_write_living(mp_comments *comments, uint64_t samples, uint64_t objects);
 
 #endif

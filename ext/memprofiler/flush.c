@@ -17,8 +17,13 @@
 
 /* Living samples dealt with between two looks at the clock. */
 #define STEP 2048u
-/* The GVL is offered to others after so long; a piece ends at the next look at the clock. */
+/*
+ * The GVL is offered to others after so long; a piece ends at the next look at the clock. Where they
+ * take it for long, some 100 ms each, pieces are longer, or a flush would take minutes.
+ */
 #define PIECE_NS 5000000u
+#define LONG_PIECE_NS 12000000u
+#define LONG_WAIT_NS 50000000u
 /* The same for new stacks and sites, which cost more: a stack may have hundreds of frames. */
 #define FOLDS 256u
 /* Names looked up between two looks at the clock. */
@@ -27,19 +32,25 @@
 static VALUE sym_labels, sym_gc, sym_heap, sym_class, sym_age, sym_thread;
 static VALUE memprofiler_module;
 
+/* How long the GVL has been held. */
+typedef struct {
+    uint64_t since, held_ns, longest_ns;
+    int waited; /* for long */
+} mp_pieces;
+
 typedef struct {
     mp_collector *collector;
     mp_hold hold;
     mp_run *run;
     unsigned labels;
     uint64_t heap_bytes; /* 0: not asked for */
-    int64_t time_nanos;  /* of the moment it speaks of */
+    int64_t time_nanos;
     mp_snapshot *snapshot;
     mp_comments comments;
     mp_buffer out;
     int error;
     int own; /* this thread is marked as the profiler's */
-    uint64_t held_since, held_ns, longest_ns;
+    mp_pieces pieces;
 } flush;
 
 /* ---- the profiler's own part ----------------------------------------------------------------- */
@@ -58,24 +69,26 @@ static void own_ends(flush *f)
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-static void piece_begins(flush *f)
+static void piece_begins(mp_pieces *pieces)
 {
-    f->held_since = mp_clock_ns();
+    pieces->since = mp_clock_ns();
 }
 
-static void piece_ends(flush *f)
+static void piece_ends(mp_pieces *pieces)
 {
-    uint64_t held = mp_clock_ns() - f->held_since;
-    f->held_ns += held;
-    if (held > f->longest_ns) f->longest_ns = held;
+    uint64_t held = mp_clock_ns() - pieces->since;
+    pieces->held_ns += held;
+    if (held > pieces->longest_ns) pieces->longest_ns = held;
 }
 
-static void offer_gvl(flush *f)
+static void offer_gvl(mp_pieces *pieces)
 {
-    if (mp_clock_ns() - f->held_since < PIECE_NS) return;
-    piece_ends(f);
+    if (mp_clock_ns() - pieces->since < (pieces->waited ? LONG_PIECE_NS : PIECE_NS)) return;
+    piece_ends(pieces);
+    uint64_t offered = mp_clock_ns();
     rb_thread_schedule();
-    piece_begins(f);
+    piece_begins(pieces);
+    pieces->waited = pieces->since - offered > LONG_WAIT_NS;
 }
 
 /* ---- stages ---------------------------------------------------------------------------------- */
@@ -87,18 +100,19 @@ static void check(int error)
     if (error) rb_raise(mp_eEncode, "the profile could not be encoded (error %d)", error);
 }
 
-static void measure(flush *f)
+/* What is there when it begins, in pieces; how far that went. */
+static uint32_t measure(mp_run *run, mp_pieces *pieces)
 {
-    mp_run *run = f->run;
-    uint32_t at = 0;
+    uint32_t at = 0, end = run->recorder->live.slabs.top;
     for (int more = 1; more;) {
         if (run->armed) mp_run_finish_sweep(run);
         mp_run_lock(run);
         mp_run_check(run);
-        more = mp_run_measure(run, &at, STEP);
+        more = mp_run_measure(run, &at, end, STEP);
         mp_run_unlock(run);
-        offer_gvl(f);
+        offer_gvl(pieces);
     }
+    return at;
 }
 
 static void prepare(flush *f)
@@ -109,7 +123,7 @@ static void prepare(flush *f)
     mp_run_unlock(f->run);
     check(error);
     for (int done = 0; !done;) {
-        offer_gvl(f);
+        offer_gvl(&f->pieces);
         mp_run_lock(f->run);
         error = mp_snapshot_prepare(f->snapshot, FOLDS, &done);
         mp_run_unlock(f->run);
@@ -119,7 +133,7 @@ static void prepare(flush *f)
 
 static void name(flush *f)
 {
-    while (mp_run_name(f->run, MP_NAME_ALL_AND_JUMP, NAMES)) offer_gvl(f);
+    while (mp_run_name(f->run, MP_NAME_ALL_AND_JUMP, NAMES)) offer_gvl(&f->pieces);
 }
 
 /*
@@ -139,12 +153,13 @@ static void name_and_begin(flush *f)
     int error = mp_snapshot_begin(f->snapshot);
     mp_run_unlock(f->run);
     check(error);
+    mp_comments_write(&f->comments, f->run, f->heap_bytes);
 }
 
 static void copy(flush *f)
 {
     for (int done = 0; !done;) {
-        offer_gvl(f);
+        offer_gvl(&f->pieces);
         mp_run_lock(f->run);
         mp_run_check(f->run);
         int error = mp_snapshot_step(f->snapshot, STEP, &done);
@@ -164,7 +179,7 @@ static void free_snapshot(flush *f)
 static void take_snapshot(flush *f)
 {
     for (;;) {
-        measure(f);
+        measure(f->run, &f->pieces);
         name_and_begin(f);
         copy(f);
         if (!mp_snapshot_spoiled(f->snapshot)) return;
@@ -187,25 +202,25 @@ static void *encode(void *arg)
 static VALUE flush_body(VALUE arg)
 {
     flush *f = (flush *)arg;
-    piece_begins(f);
+    piece_begins(&f->pieces);
     take_snapshot(f);
-    mp_comments_write(&f->comments, f->run, mp_snapshot_live_samples(f->snapshot),
-                      mp_snapshot_live_objects(f->snapshot), f->heap_bytes);
-    piece_ends(f);
+    mp_comments_write_living(&f->comments, mp_snapshot_live_samples(f->snapshot),
+                             mp_snapshot_live_objects(f->snapshot));
+    piece_ends(&f->pieces);
     /* This thread allocates nothing there, and others would pay for the mark. */
     own_ends(f);
     rb_thread_call_without_gvl(encode, f, NULL, NULL);
     own_begins(f);
     check(f->error);
-    piece_begins(f);
+    piece_begins(&f->pieces);
     VALUE bytes = rb_str_new((const char *)f->out.data, (long)f->out.len);
     rb_obj_freeze(bytes);
     VALUE profile = rb_funcall(rb_const_get(memprofiler_module, rb_intern("Profile")),
                                rb_intern("new"), 1, bytes);
     free_snapshot(f);
-    piece_ends(f);
-    f->collector->flush_gvl_ns = f->held_ns;
-    f->collector->flush_piece_ns = f->longest_ns;
+    piece_ends(&f->pieces);
+    f->collector->flush_gvl_ns = f->pieces.held_ns;
+    f->collector->flush_piece_ns = f->pieces.longest_ns;
     f->collector->flushes++;
     return profile;
 }
@@ -220,25 +235,43 @@ static VALUE flush_ends(VALUE arg)
     return Qnil;
 }
 
+/* ---- before a collection, and before the end ------------------------------------------------- */
+
 static VALUE name_body(VALUE arg)
 {
     while (mp_run_name(((mp_hold *)arg)->run, MP_NAME_ALL_AND_JUMP, UINT32_MAX)) continue;
     return Qnil;
 }
 
-static VALUE name_ends(VALUE arg)
+static VALUE stop_body(VALUE arg)
+{
+    mp_run *run = ((mp_hold *)arg)->run;
+    mp_pieces pieces = {0};
+    name_body(arg);
+    piece_begins(&pieces);
+    mp_run_stop(run, measure(run, &pieces));
+    return Qnil;
+}
+
+static VALUE body_ends(VALUE arg)
 {
     mp_hold_end((mp_hold *)arg);
     mp_own_end();
     return Qnil;
 }
 
-void mp_name_all(mp_run *run)
+static void ensured(mp_run *run, VALUE (*body)(VALUE))
 {
     mp_hold hold;
     mp_own_begin();
     mp_hold_begin(&hold, run);
-    rb_ensure(name_body, (VALUE)&hold, name_ends, (VALUE)&hold);
+    rb_ensure(body, (VALUE)&hold, body_ends, (VALUE)&hold);
+}
+
+void mp_stop_in_pieces(mp_run *run)
+{
+    run->alone = mp_one_ractor();
+    ensured(run, stop_body);
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -307,10 +340,11 @@ VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self)
     /* Before the thread is marked: finalizers that run now are the program's. */
     if (collect && collector->run->armed) {
         /* Threads that have ended are pinned until they are named: they must not look alive. */
-        mp_name_all(collector->run);
+        ensured(collector->run, name_body);
         mp_full_gc();
     }
-    if (heap && mp_one_ractor()) f.heap_bytes = mp_heap_bytes();
+    collector->run->alone = mp_one_ractor();
+    if (heap && collector->run->alone) f.heap_bytes = mp_heap_bytes();
     f.run = collector->run;
     mp_hold_begin(&f.hold, f.run);
     own_begins(&f);

@@ -8,6 +8,8 @@
 #include "program.h"
 #include "program_check.h"
 
+#include <math.h>
+
 #include <stdlib.h>
 
 static mp_options exact(uint64_t seed)
@@ -219,6 +221,24 @@ static void test_a_thread_each(void)
     mp_recorder_release(r);
 }
 
+/* The gap under way is drawn anew, and nothing that was allocated is lost or counted twice. */
+static void test_reseed(void)
+{
+    double mean = 0;
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        mp_options options = {.interval = 1000, .track_one_in = 1, .max_depth = 8, .seed = 1};
+        mp_recorder *r = mp_recorder_new(&options);
+        r->countdown -= 7;
+        mp_recorder_reseed(r, seed);
+        CHECK_UINT(mp_recorder_allocations(r), 7);
+        mean += (double)r->countdown / 400;
+        r->countdown -= 5;
+        CHECK_UINT(mp_recorder_allocations(r), 12);
+        mp_recorder_release(r);
+    }
+    CHECK(fabs(mean - 1000) < 4 * 1000 / sqrt(400)); /* sigma of one: its mean */
+}
+
 /* Two collectors over one program disturb each other in nothing; here: one seed, the same state. */
 static void test_determinism(void)
 {
@@ -257,6 +277,7 @@ int main(void)
     test_bounded();
     test_untidy();
     test_a_thread_each();
+    test_reseed();
     test_determinism();
     return check_report();
 }

@@ -235,6 +235,26 @@ static void test_late_class(void)
     mp_recorder_release(s.r);
 }
 
+/* Whether it is tracked or not, it counts for its class; only a tracked one stays after that. */
+static void test_late_class_untracked(void)
+{
+    mp_options sparse = {.interval = 1, .track_one_in = 5, .max_depth = 32, .seed = 6};
+    scene s = new_scene(&sparse);
+    uint32_t stayed = 0;
+    for (uint64_t i = 1; i <= 500; i++) {
+        uint32_t live = sample(&s, i * 64, 40, 1);
+        CHECK(live != 0);
+        stayed += mp_recorder_class_known(s.r, live, s.klass) != 0;
+    }
+    check_counted(&s, "(hidden)", 0, 0);
+    check_counted(&s, "", 500, 500 * 40);
+    CHECK(abs((int)stayed - 100) < 5 * 9); /* sigma: sqrt(500 * 0.2 * 0.8) */
+    CHECK_UINT(mp_live_count(&s.r->live), stayed);
+    CHECK_UINT(s.r->counts.untracked, 0);
+    audit(s.r);
+    mp_recorder_release(s.r);
+}
+
 /* The free hook measures what is dying, but asks for no class: its bytes count once. */
 static void test_late_class_measured(void)
 {
@@ -250,7 +270,8 @@ static void test_late_class_measured(void)
     s = new_scene(&sparse);
     uint32_t waiting = 0, all = 0;
     for (uint64_t i = 1; i <= 60; i++, all++) {
-        if ((live = sample(&s, i * 64, 40, 1)) == 0) continue;
+        live = sample(&s, i * 64, 40, 1);
+        if (!mp_recorder_class_known(s.r, live, 0)) continue; /* not tracked */
         waiting++;
         mp_recorder_measured(s.r, live, 140);
         mp_recorder_died(s.r, live);
@@ -337,6 +358,7 @@ int main(void)
     test_sizes();
     test_late_class();
     test_late_class_measured();
+    test_late_class_untracked();
     test_late_class_of_retired();
     test_reused_address();
     test_holders();

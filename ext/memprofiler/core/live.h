@@ -33,6 +33,7 @@ enum {
     MP_LIVE_CLASS_LATER = 4, /* class not known at allocation: counters wait until it is */
     MP_LIVE_FROZEN = 8,      /* measured, and a frozen object: no need to measure again */
     MP_LIVE_FOREIGN = 16,    /* another Ractor's: only measured while all are stopped */
+    MP_LIVE_PASSING = 32,    /* not tracked: here only until its class is known */
 };
 
 typedef struct {

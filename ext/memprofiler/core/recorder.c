@@ -316,16 +316,18 @@ void mp_recorder_sample(mp_recorder *r, const mp_allocation *allocation)
     mp_site *site = mp_site_at(&r->raw_sites, id);
 
     make_room(r);
+    int tracked = mp_sampler_one_in(&r->sampler, (uint64_t)r->options.track_one_in << r->doublings);
     uint32_t live = 0;
-    if (mp_sampler_one_in(&r->sampler, (uint64_t)r->options.track_one_in << r->doublings)) {
+    if (tracked || allocation->class_later) {
         live = mp_live_insert(&r->live, allocation->address, id, r->collections, allocation->size);
-        if (!live) r->counts.untracked++;
+        if (!live && tracked) r->counts.untracked++;
     }
     if (live) {
         site->record.refs++;
         mp_live_entry *entry = mp_live_at(&r->live, live);
         entry->doublings = r->doublings & 0xff;
         if (allocation->foreign) entry->flags |= MP_LIVE_FOREIGN;
+        if (!tracked) entry->flags |= MP_LIVE_PASSING;
         if (allocation->class_later) {
             entry->flags |= MP_LIVE_CLASS_LATER;
             return;
@@ -334,10 +336,17 @@ void mp_recorder_sample(mp_recorder *r, const mp_allocation *allocation)
     count_slot(r, site, allocation->size);
 }
 
-void mp_recorder_class_known(mp_recorder *r, uint32_t live, uint32_t klass)
+static void forget(mp_recorder *r, uint32_t live)
+{
+    uint32_t site = mp_live_at(&r->live, live)->site;
+    mp_live_remove(&r->live, live);
+    mp_raw_site_release(r, site);
+}
+
+int mp_recorder_class_known(mp_recorder *r, uint32_t live, uint32_t klass)
 {
     mp_live_entry *entry = mp_live_at(&r->live, live);
-    if (!(entry->flags & MP_LIVE_CLASS_LATER)) return;
+    if (!(entry->flags & MP_LIVE_CLASS_LATER)) return 1;
     entry->flags &= (uint16_t)~MP_LIVE_CLASS_LATER;
 
     mp_site *site = mp_site_at(&r->raw_sites, entry->site);
@@ -351,12 +360,16 @@ void mp_recorder_class_known(mp_recorder *r, uint32_t live, uint32_t klass)
         }
     }
     count_slot(r, site, entry->largest);
+    if (!(entry->flags & MP_LIVE_PASSING)) return 1;
+    forget(r, live);
+    return 0;
 }
 
 void mp_recorder_measured(mp_recorder *r, uint32_t live, uint64_t size)
 {
     mp_live_entry *entry = mp_live_at(&r->live, live);
-    mp_recorder_class_known(r, live, 0); /* its slot must be counted before what it owns */
+    /* Its slot must be counted before what it owns. */
+    if (!mp_recorder_class_known(r, live, 0)) return;
     if (size > MP_LIVE_SIZE_MAX) size = MP_LIVE_SIZE_MAX;
     entry->size = size & MP_LIVE_SIZE_MAX;
     if (size <= entry->largest) return;
@@ -370,10 +383,7 @@ void mp_recorder_measured(mp_recorder *r, uint32_t live, uint64_t size)
 
 void mp_recorder_died(mp_recorder *r, uint32_t live)
 {
-    mp_recorder_class_known(r, live, 0);
-    uint32_t site = mp_live_at(&r->live, live)->site;
-    mp_live_remove(&r->live, live);
-    mp_raw_site_release(r, site);
+    if (mp_recorder_class_known(r, live, 0)) forget(r, live);
 }
 
 void mp_recorder_thin(mp_recorder *r)

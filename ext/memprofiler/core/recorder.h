@@ -104,7 +104,7 @@ typedef struct {
     struct mp_snapshot *snapshots; /* under way: see snapshot.h */
     /* References on dead things that the last tidying had to leave, by sites and by stacks. */
     uint64_t tidied_sites, tidied_stacks;
-    uint64_t *scratch;             /* room for the words of one stack */
+    uint64_t *scratch; /* room for the words of one stack */
 } mp_recorder;
 
 /* NULL without memory. The one who makes it is its first holder. */
@@ -127,7 +127,7 @@ typedef struct {
     uint32_t stack, klass, thread, labels;
     uint64_t address;
     uint64_t size; /* bytes of the slot */
-    /* `klass` is what the object is called if its class stays unknown, or if it is not tracked. */
+    /* `klass` is what the object is called if its class stays unknown. */
     int class_later;
     int foreign; /* allocated by another Ractor: measured in collections only */
 } mp_allocation;
@@ -140,12 +140,15 @@ void mp_recorder_reseed(mp_recorder *recorder, uint64_t seed);
 void mp_recorder_next_gap(mp_recorder *recorder);
 
 /*
- * A live sample is `size` bytes now: largest size and its site's bytes follow, and never fall. One
- * that waits for its class waits no longer: tell the class first.
+ * A live sample is `size` bytes now: largest size and its site's bytes follow, and never fall. Tell
+ * its class first; one whose class nobody knows waits no longer.
  */
 void mp_recorder_measured(mp_recorder *recorder, uint32_t live, uint64_t size);
-/* The class of a sample that was allocated without one is known now, or (0) will never be. */
-void mp_recorder_class_known(mp_recorder *recorder, uint32_t live, uint32_t klass);
+/*
+ * The class of a sample that was allocated without one is known now, or (0) will never be. False
+ * when that was all it was kept for, and it is gone.
+ */
+int mp_recorder_class_known(mp_recorder *recorder, uint32_t live, uint32_t klass);
 void mp_recorder_died(mp_recorder *recorder, uint32_t live);
 /*
  * Bring every live sample to the thinning in force, by coin. All must have been measured, and no

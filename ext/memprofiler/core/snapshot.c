@@ -16,6 +16,7 @@ static const char *const literals[N_LITERALS] = {
 static void take(mp_snapshot *s, const mp_live_entry *entry)
 {
     if (entry->born >= s->completed) return; /* no collection has seen it alive yet */
+    if (entry->flags & MP_LIVE_PASSING) return;
     mp_recorder *r = s->recorder;
     uint64_t objects = mp_recorder_live_weight(r, entry->doublings);
     uint64_t bytes = objects * entry->size;
@@ -73,10 +74,10 @@ static int place_literals(mp_snapshot *s)
 
 /* ---- preparations ---------------------------------------------------------------------------- */
 
-static int place_sites(mp_snapshot *s, uint32_t *most)
+static int place_sites(mp_snapshot *s, uint32_t end, uint32_t *most)
 {
     const mp_records *sites = &s->recorder->named_sites;
-    for (; *most > 0 && s->placed_sites < sites->slabs.top; --*most) {
+    for (; *most > 0 && s->placed_sites < end; --*most) {
         const mp_site *site = mp_site_at(sites, ++s->placed_sites);
         /* A label that nobody asked for may hold what nobody wants to be seen. */
         if (s->labels & MP_LABEL_CLASS && place(s, site->klass)) return MP_ENOMEM;
@@ -96,10 +97,10 @@ static int place_function(mp_snapshot *s, uint32_t id)
     return MP_OK;
 }
 
-static int place_locations(mp_snapshot *s, uint32_t *most)
+static int place_locations(mp_snapshot *s, uint32_t end, uint32_t *most)
 {
     const mp_functions *functions = &s->recorder->functions;
-    for (; *most > 0 && s->placed_locations < functions->locations.slabs.top; --*most) {
+    for (; *most > 0 && s->placed_locations < end; --*most) {
         const mp_location *location = mp_locations_at(functions, ++s->placed_locations);
         if (!location->record.refs) continue;
         if (place_function(s, location->function) != MP_OK) return MP_ENOMEM;
@@ -112,8 +113,15 @@ int mp_snapshot_prepare(mp_snapshot *s, uint32_t most, int *done)
 {
     mp_recorder *r = s->recorder;
     *done = 0;
-    if (mp_recorder_fold_some(r, &s->folded, most)) return MP_OK;
-    if (place_sites(s, &most) != MP_OK || place_locations(s, &most) != MP_OK) return MP_ENOMEM;
+    if (s->folded < s->fold_end) {
+        mp_recorder_fold_some(r, &s->folded, most);
+        s->sites_end = r->named_sites.slabs.top;
+        s->locations_end = r->functions.locations.slabs.top;
+        return MP_OK;
+    }
+    if (place_sites(s, s->sites_end, &most) != MP_OK ||
+        place_locations(s, s->locations_end, &most) != MP_OK)
+        return MP_ENOMEM;
     *done = most > 0;
     return MP_OK;
 }
@@ -125,12 +133,16 @@ int mp_snapshot_prepare(mp_snapshot *s, uint32_t most, int *done)
  */
 static int prepare_rest(mp_snapshot *s)
 {
+    mp_recorder *r = s->recorder;
     uint32_t most = UINT32_MAX;
-    mp_recorder_fold(s->recorder);
-    if (place_sites(s, &most) != MP_OK || place_locations(s, &most) != MP_OK) return MP_ENOMEM;
-    if (s->n_placed_locations != s->recorder->functions.locations.slabs.in_use) {
+    mp_recorder_fold(r);
+    const mp_slabs *locations = &r->functions.locations.slabs;
+    if (place_sites(s, r->named_sites.slabs.top, &most) != MP_OK ||
+        place_locations(s, locations->top, &most) != MP_OK)
+        return MP_ENOMEM;
+    if (s->n_placed_locations != locations->in_use) {
         s->placed_locations = s->n_placed_locations = s->placed_function = 0;
-        if (place_locations(s, &most) != MP_OK) return MP_ENOMEM;
+        if (place_locations(s, locations->top, &most) != MP_OK) return MP_ENOMEM;
     }
     return MP_OK;
 }
@@ -172,6 +184,7 @@ int mp_snapshot_new(mp_snapshot **out, mp_recorder *recorder, unsigned labels, u
     s->labels = labels;
     s->cursor.going = entry_going;
     s->owner = owner;
+    s->fold_end = recorder->raw_sites.slabs.top;
     s->next = recorder->snapshots;
     recorder->snapshots = s;
     mp_recorder_hold(recorder);

@@ -57,8 +57,9 @@ struct mp_snapshot {
     uint64_t losses;    /* the recorder's count of them at the beginning */
     uint64_t live_samples, live_objects;
 
-    /* How far the preparations are. */
-    uint32_t folded, placed_sites, placed_locations, n_placed_locations, placed_function;
+    /* How far the preparations are, and how far they go: what comes later is left to the begin. */
+    uint32_t folded, fold_end, sites_end, locations_end;
+    uint32_t placed_sites, placed_locations, n_placed_locations, placed_function;
 
     items sites, stacks, functions, locations, strings;
     figures *figures; /* by named site */

@@ -28,6 +28,7 @@ static uint32_t thread_number(mp_run *run)
     if (thread != run->last_thread) {
         run->last_thread_id = mp_recorder_thread(run->recorder, thread);
         run->last_thread_foreign = !mp_in_main_ractor();
+        if (run->last_thread_foreign) run->alone = 0;
         run->last_thread = thread;
     }
     return run->last_thread_id;

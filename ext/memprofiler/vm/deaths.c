@@ -26,26 +26,26 @@ void mp_run_check(mp_run *run)
 
 /* ---- classes that come later ----------------------------------------------------------------- */
 
-void mp_read_class(mp_run *run, uint32_t live, VALUE obj)
+int mp_read_class(mp_run *run, uint32_t live, VALUE obj)
 {
     mp_recorder *recorder = run->recorder;
-    if (!(mp_live_at(&recorder->live, live)->flags & MP_LIVE_CLASS_LATER)) return;
+    if (!(mp_live_at(&recorder->live, live)->flags & MP_LIVE_CLASS_LATER)) return 1;
     VALUE klass = mp_class_of(obj);
     uint32_t id = klass ? mp_recorder_class(recorder, klass) : 0;
-    mp_recorder_class_known(recorder, live, id);
+    return mp_recorder_class_known(recorder, live, id);
 }
 
 /* ---- mark scan ------------------------------------------------------------------------------- */
 
 /* A class that dies in this very collection can't be named any more. */
-static void read_class_in_gc(mp_run *run, uint32_t live, VALUE obj)
+static int read_class_in_gc(mp_run *run, uint32_t live, VALUE obj)
 {
     mp_recorder *recorder = run->recorder;
-    if (!(mp_live_at(&recorder->live, live)->flags & MP_LIVE_CLASS_LATER)) return;
+    if (!(mp_live_at(&recorder->live, live)->flags & MP_LIVE_CLASS_LATER)) return 1;
     VALUE klass = mp_class_of(obj);
     uint32_t id = klass ? mp_refs_find(&recorder->classes, klass) : 0;
     if (klass && !id && mp_gc_marked(klass)) id = mp_recorder_class(recorder, klass);
-    mp_recorder_class_known(recorder, live, id);
+    return mp_recorder_class_known(recorder, live, id);
 }
 
 static void measure_in_gc(mp_recorder *recorder, uint32_t live, VALUE obj)
@@ -62,9 +62,11 @@ static void scan_live(mp_run *run)
     uint32_t id = 0;
     while ((id = major ? mp_live_next(live, id) : mp_live_next_unsettled(live, id)) != 0) {
         VALUE obj = (VALUE)mp_live_at(live, id)->address;
-        read_class_in_gc(run, id, obj);
+        if (!read_class_in_gc(run, id, obj)) continue;
         if (mp_gc_marked(obj)) {
-            if (mp_live_at(live, id)->flags & MP_LIVE_FOREIGN) measure_in_gc(recorder, id, obj);
+            /* All Ractors are stopped: outside collections others may be writing to it. */
+            if (!run->alone || mp_live_at(live, id)->flags & MP_LIVE_FOREIGN)
+                measure_in_gc(recorder, id, obj);
             mp_live_settle(live, id, mp_gc_settled(obj));
         } else {
             measure_in_gc(recorder, id, obj);
@@ -135,6 +137,16 @@ static void freed_ref(mp_refs *refs, VALUE obj)
     if (id && mp_refs_at(refs, id)->state == MP_REF_NAMED) mp_refs_die(refs, id);
 }
 
+/* Its class may have been swept before it: only one that is known, and so not freed yet, counts. */
+static int read_class_of_dying(mp_run *run, uint32_t live, VALUE obj)
+{
+    mp_recorder *recorder = run->recorder;
+    if (!(mp_live_at(&recorder->live, live)->flags & MP_LIVE_CLASS_LATER)) return 1;
+    VALUE klass = mp_class_of(obj);
+    uint32_t id = klass ? mp_refs_find(&recorder->classes, klass) : 0;
+    return mp_recorder_class_known(recorder, live, id);
+}
+
 void mp_run_freed(mp_run *run, VALUE obj)
 {
     mp_recorder *recorder = run->recorder;
@@ -156,7 +168,7 @@ void mp_run_freed(mp_run *run, VALUE obj)
     uint32_t bit = sieve_bit(obj);
     if (!(run->sieve[bit >> 6] & (UINT64_C(1) << (bit & 63)))) return;
     uint32_t id = mp_live_find(&recorder->live, obj);
-    if (!id) return;
+    if (!id || !read_class_of_dying(run, id, obj)) return;
     size_t size = mp_measure_dying(obj);
     if (size) mp_recorder_measured(recorder, id, size);
     mp_recorder_died(recorder, id);

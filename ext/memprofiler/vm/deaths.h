@@ -12,7 +12,10 @@
 #include "run.h"
 
 void mp_sieve_add(mp_run *run, VALUE obj);
-/* Read the class of a sample that was allocated without one; the object must be complete. */
-void mp_read_class(mp_run *run, uint32_t live, VALUE obj);
+/*
+ * Read the class of a sample that was allocated without one; the object must be complete. False when
+ * it was kept for nothing else, and is gone.
+ */
+int mp_read_class(mp_run *run, uint32_t live, VALUE obj);
 
 #endif

@@ -204,7 +204,7 @@ int mp_hooks_stop_all(const char *reason)
         if (!run) continue;
         any = 1;
         snprintf(run->stopped, sizeof run->stopped, "%s", reason);
-        mp_run_stop(run);
+        mp_run_stop(run, 0);
     }
     return any;
 }

@@ -64,6 +64,7 @@ mp_run *mp_run_new(const mp_options *options, mp_liveness liveness)
     run->holders = 1;
     run->slot = -1;
     run->liveness = liveness;
+    run->alone = 1;
     run->recorder = mp_recorder_new(options);
     if (run->recorder) run->countdown = &run->recorder->countdown;
     run->frames = mp_calloc((size_t)options->max_depth + 1, sizeof *run->frames);
@@ -137,19 +138,21 @@ void mp_run_finish_sweep(mp_run *run)
     if (!RTEST(rb_gc_disable())) rb_gc_enable(); /* disabling finishes what is under way */
 }
 
-int mp_run_measure(mp_run *run, uint32_t *at, uint32_t most)
+int mp_run_measure(mp_run *run, uint32_t *at, uint32_t end, uint32_t most)
 {
     mp_recorder *recorder = run->recorder;
     mp_live *live = &recorder->live;
     if (!run->armed) return 0;
     for (uint32_t n = 0; n < most; n++) {
         uint32_t id = mp_live_next(live, *at);
-        if (!id) return 0;
+        if (!id || id > end) return 0;
         *at = id;
         mp_live_entry *entry = mp_live_at(live, id);
         if (entry->flags & (MP_LIVE_FROZEN | MP_LIVE_FOREIGN) || may_be_swept(run, entry)) continue;
         VALUE obj = (VALUE)entry->address;
-        mp_read_class(run, id, obj);
+        if (!mp_read_class(run, id, obj)) continue;
+        /* It may have been sent to another Ractor, which writes to it. */
+        if (!run->alone && !mp_is_frozen(obj)) continue;
         size_t size = mp_measure(obj);
         if (size) mp_recorder_measured(recorder, id, size);
         if (mp_is_frozen(obj)) entry->flags |= MP_LIVE_FROZEN;
@@ -162,11 +165,11 @@ void mp_run_thin(mp_run *run)
     mp_recorder *recorder = run->recorder;
     if (!recorder->wants_thinning || recorder->live.cursors) return;
     uint32_t at = 0;
-    while (mp_run_measure(run, &at, UINT32_MAX)) continue;
+    while (mp_run_measure(run, &at, UINT32_MAX, UINT32_MAX)) continue;
     mp_recorder_thin(recorder);
 }
 
-void mp_run_stop(mp_run *run)
+void mp_run_stop(mp_run *run, uint32_t at)
 {
     if (!run->armed) return;
     mp_hold hold;
@@ -176,8 +179,7 @@ void mp_run_stop(mp_run *run)
     mp_run_finish_sweep(run);
     mp_run_lock(run);
     mp_run_check(run);
-    uint32_t at = 0;
-    while (mp_run_measure(run, &at, UINT32_MAX)) continue;
+    while (mp_run_measure(run, &at, UINT32_MAX, UINT32_MAX)) continue;
     run->unseen = mp_run_unseen(run);
     run->armed = 0; /* a hook that waits for the lock goes home */
     mp_run_unlock(run);

@@ -12,8 +12,9 @@
  * Memory: owned by its collector (collector.c), malloc(3). Holds the recorder.
  * Locks: the GVL, or a running collection. From Ruby 4.0 other Ractors allocate without main's GVL:
  * their NEWOBJ hooks hold the VM lock, then take `lock`; whoever changes or walks the recorder under
- * the GVL takes it too, and does nothing under it that may want the VM lock (no allocation). What
- * another Ractor's object looks like may only be read while all are stopped, in a collection.
+ * the GVL takes it too (to read a counter it need not), and does nothing under it that may want the
+ * VM lock (no allocation). An object that another Ractor allocated, or may have been sent, may only
+ * be read while all are stopped, in a collection, unless it is frozen.
  */
 #ifndef MEMPROFILER_VM_RUN_H
 #define MEMPROFILER_VM_RUN_H
@@ -37,6 +38,7 @@ typedef struct mp_run {
     int armed;    /* hooks are on, and samples are taken */
     int orphaned; /* the holder is dead: pending objects may be gone */
     int slot;     /* in the table of hooks.c; -1 when not armed */
+    int alone;    /* no Ractor but the main one was there when last looked */
     mp_liveness liveness;
     size_t gc_count;   /* the collection whose GC_END_MARK was the last one seen */
     int lost_hooks;    /* calls of dmark in a row that found events missing */
@@ -71,8 +73,8 @@ void mp_run_drop(mp_run *run);
 
 /* MP_OK, MP_ELIMIT (too many runs at once) or MP_ENOMEM. */
 int mp_run_start(mp_run *run, VALUE holder);
-/* Measures and freezes what lives, forgets all addresses. */
-void mp_run_stop(mp_run *run);
+/* Measures what lives after number `at`, freezes it, forgets all addresses. */
+void mp_run_stop(mp_run *run, uint32_t at);
 /* `GC.stat(:total_allocated_objects)` since the start, less what the run has seen or kept out. */
 uint64_t mp_run_unseen(const mp_run *run);
 
@@ -84,10 +86,10 @@ void mp_run_check(mp_run *run);
 /* Free hook: let a sweep under way end, so that the living are known. Outside hooks. */
 void mp_run_finish_sweep(mp_run *run);
 /*
- * Measure up to `most` living samples after *at, moving it on. True while there is more. Outside
- * hooks, after mp_run_check.
+ * Measure up to `most` living samples after *at and up to `end`, moving it on. True while there is
+ * more. Outside hooks, after mp_run_check.
  */
-int mp_run_measure(mp_run *run, uint32_t *at, uint32_t most);
+int mp_run_measure(mp_run *run, uint32_t *at, uint32_t end, uint32_t most);
 /* If thinning is due: measure all at once, and thin. Where measuring is legal. */
 void mp_run_thin(mp_run *run);
 /*
