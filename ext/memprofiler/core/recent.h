@@ -5,7 +5,7 @@
  * An entry holds for as long as no frame in it can have died or moved: its owner forgets all of
  * them when a collection has marked, and whenever a stack's number is given back.
  *
- * Memory: owned by it, malloc(3), at most MP_RECENT_STACKS times the deepest stack (12 bytes a
+ * Memory: owned by it, malloc(3), at most 1.5 times MP_RECENT_STACKS of the deepest stack (12 bytes a
  * frame). Locks: the caller's. Failure: what can't be kept is not found.
  */
 #ifndef MEMPROFILER_CORE_RECENT_H
