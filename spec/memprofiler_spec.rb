@@ -80,8 +80,8 @@ RSpec.describe Memprofiler do
     classes = described_class.constants.map { |name| described_class.const_get(name) }.grep(Class)
     errors = classes.select { |klass| klass <= StandardError }
     expect(errors.map { |klass| klass.name.delete_prefix("Memprofiler::") })
-      .to contain_exactly("Error", "NotStartedError", "AlreadyStartedError", "RactorError", "EncodeError", "DecodeError",
-                          "WriteError", "MissingLabelError")
+      .to contain_exactly("Error", "NotStartedError", "AlreadyStartedError", "RactorError", "EncodeError", "ReadError",
+                          "DecodeError", "WriteError", "MissingLabelError")
     expect(errors).to all be <= Memprofiler::Error
   end
 end

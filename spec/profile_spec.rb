@@ -127,9 +127,14 @@ RSpec.describe Memprofiler::Profile do
     end
 
     it "takes only paths" do
-      expect { profile.write(nil) }.to raise_error(TypeError, "path must be a String or a Pathname, not NilClass")
-      expect { profile.write("") }.to raise_error(ArgumentError, /must not be empty/)
-      expect { described_class.load("a\0b") }.to raise_error(ArgumentError, /NUL/)
+      expect { profile.write(nil) }.to raise_error(TypeError, "path must be a String or a Pathname, not nil")
+      expect { profile.write("") }.to raise_error(ArgumentError, 'path must not be empty or hold a NUL, as "" does')
+      expect { described_class.load("a\0b") }.to raise_error(ArgumentError, 'path must not be empty or hold a NUL, as "a\u0000b" does')
+      expect { described_class.load([]) }.to raise_error(TypeError, "path must be a String or a Pathname, not an instance of Array")
+    end
+
+    it "says that a folder has the name" do
+      expect { profile.write(@dir) }.to raise_error(Memprofiler::WriteError, "#{@dir}: a folder is there already, and is never replaced")
     end
   end
 
@@ -140,21 +145,27 @@ RSpec.describe Memprofiler::Profile do
     end
 
     it "says that one isn't there, or a folder" do
-      expect { described_class.load(path) }.to raise_error(Memprofiler::DecodeError, "#{path}: No such file or directory")
-      expect { described_class.load(@dir) }.to raise_error(Memprofiler::DecodeError, "#{@dir}: Is a directory")
+      expect { described_class.load(path) }.to raise_error(Memprofiler::ReadError, "#{path}: No such file or directory")
+      expect { described_class.load(@dir) }.to raise_error(Memprofiler::ReadError, "#{@dir}: Is a directory")
     end
 
     it("says that one is empty") { refuse("", /\A#{Regexp.escape(path)}: .*empty/) }
     it("says that one is no profile") { refuse("hello, world\n" * 9, /\A#{Regexp.escape(path)}: .*not .*profile/) }
     it("says that one is cut short") { refuse(profile.pprof_data[0...-12], /\A#{Regexp.escape(path)}: .*cut short/) }
 
-    it "notices bad bytes when they are first needed" do
-      bad = described_class.new("junk")
-      expect(bad.pprof_data).to eq("junk")
-      expect { bad.total(:alloc_space) }.to raise_error(Memprofiler::DecodeError)
+    it "takes no bytes that are no profile, and notices damage to gzipped ones when they are first needed" do
+      ["", "junk", "\x1F"].each { |bytes| expect { described_class.new(bytes) }.to raise_error(Memprofiler::DecodeError) }
+      bad = described_class.new(profile.pprof_data[0...-12])
+      expect(bad.pprof_data.bytesize).to eq(profile.pprof_data.bytesize - 12)
+      expect { bad.total(:alloc_space) }.to raise_error(Memprofiler::DecodeError, /cut short/)
     end
 
-    it("takes only bytes") { expect { described_class.new(nil) }.to raise_error(TypeError, "pprof_data must be a String, not NilClass") }
+    it "takes bytes that aren't gzipped, of any encoding" do
+      bytes = Zlib.gunzip(profile.pprof_data)
+      expect(described_class.new(bytes.force_encoding("UTF-8")).total(:alloc_space)).to eq(120)
+    end
+
+    it("takes only bytes") { expect { described_class.new(nil) }.to raise_error(TypeError, "pprof_data must be a String, not nil") }
   end
 
   describe "+" do
@@ -189,8 +200,12 @@ RSpec.describe Memprofiler::Profile do
     it "refuses other things and other metrics" do
       cpu = described_class.from_model(profile.model.merge(sample_types: [%w[cpu nanoseconds]], samples: []))
       expect { profile + cpu }.to raise_error(ArgumentError, /metrics differ: alloc_objects.* and cpu/)
-      expect { profile + 1 }.to raise_error(TypeError, "a Profile is needed, not Integer")
+      expect { profile + 1 }.to raise_error(TypeError, "other must be a Memprofiler::Profile, not 1")
       expect { described_class.sum([]) }.to raise_error(ArgumentError, "at least one profile is needed")
+      expect { described_class.sum([profile, "b"]) }.to raise_error(TypeError, 'each of profiles must be a Memprofiler::Profile, not "b"')
+      expect { described_class.sum(profile) }
+        .to raise_error(TypeError, "profiles must be an Array, or another Enumerable, of Memprofiler::Profile, not an instance of Memprofiler::Profile")
+      expect { described_class.sum(nil) }.to raise_error(TypeError, /\Aprofiles must be .* not nil\z/)
     end
   end
 
@@ -242,7 +257,7 @@ RSpec.describe Memprofiler::Profile do
     it "refuses the wrong order, other runs, other periods and other things" do
       expect { earlier - later }.to raise_error(ArgumentError, /not an earlier and a later profile of one collector/)
       expect { later - Profiles.build({}, period: 9) }.to raise_error(ArgumentError, "the profiles' periods differ: 1 objects/count and 9 objects/count")
-      expect { later - nil }.to raise_error(TypeError, "a Profile is needed, not NilClass")
+      expect { later - nil }.to raise_error(TypeError, "earlier must be a Memprofiler::Profile, not nil")
     end
   end
 

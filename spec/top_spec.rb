@@ -165,14 +165,27 @@ RSpec.describe Memprofiler::Profile, "#top" do
     expect(profile.top(:inuse_objects).first.samples).to eq(25)
   end
 
-  it "refuses what it doesn't know" do
+  describe "arguments" do
     profile = Profiles.build(["a /a.rb:1"] => [1, 40, 0, 0])
-    expect { profile.top(:cpu) }
-      .to raise_error(ArgumentError, "metric must be one of alloc_objects, alloc_space, inuse_objects, inuse_space, not cpu")
-    expect { profile.top("alloc_objects") }.to raise_error(TypeError, "metric must be a Symbol, not String")
-    expect { profile.top(by: :method) }
-      .to raise_error(ArgumentError, "by must be one of line, file, gem, function, class, not :method")
-    expect { profile.top(n: 0) }.to raise_error(ArgumentError, "n must be at least 1, not 0")
-    expect { profile.top(n: "3") }.to raise_error(TypeError, /n must be an Integer/)
+    metrics = "metric must be one of :alloc_objects, :alloc_space, :inuse_objects, :inuse_space, not "
+    groups = "by must be one of :line, :file, :gem, :function, :class, not "
+    count = "n must be an Integer of at least 1, or nil for all, not "
+    {
+      -> { profile.top(:cpu) } => [ArgumentError, "#{metrics}:cpu"],
+      -> { profile.top("alloc_objects") } => [TypeError, "#{metrics}\"alloc_objects\""],
+      -> { profile.total(nil) } => [TypeError, "#{metrics}nil"],
+      -> { profile.total(:"") } => [ArgumentError, "#{metrics}:\"\""],
+      -> { profile.total(Object.new) } => [TypeError, "#{metrics}an instance of Object"],
+      -> { profile.top("x" * 1000) } => [TypeError, "#{metrics}\"#{"x" * 79}..."],
+      -> { profile.top(by: :method) } => [ArgumentError, "#{groups}:method"],
+      -> { profile.top(by: "line") } => [TypeError, "#{groups}\"line\""],
+      -> { profile.top(by: nil) } => [TypeError, "#{groups}nil"],
+      -> { profile.top(n: 0) } => [ArgumentError, "#{count}0"],
+      -> { profile.top(n: "3") } => [TypeError, "#{count}\"3\""],
+      -> { profile.top(n: 1.5) } => [TypeError, "#{count}1.5"],
+      -> { profile.top(n: false) } => [TypeError, "#{count}false"]
+    }.each do |call, (error, message)|
+      it("are refused where #{message[0, 120]}") { expect(&call).to raise_error(error, message) }
+    end
   end
 end

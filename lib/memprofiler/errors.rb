@@ -17,7 +17,10 @@ module Memprofiler
   # A profile could not be turned into pprof bytes.
   class EncodeError < Error; end
 
-  # Bytes, or a file, are not a profile that can be read.
+  # A profile's file could not be read: it isn't there, or may not be read.
+  class ReadError < Error; end
+
+  # Bytes, or what is in a file, are not a profile, or damaged.
   class DecodeError < Error; end
 
   # A profile could not be written to a file.

@@ -33,6 +33,11 @@ module Memprofiler
       end
     end
 
+    # @return [Boolean] whether a folder has that name
+    def self.folder?(path)
+      FILE.directory?(path)
+    end
+
     # The name has no clock and no random number in it: programs stop the one in
     # their tests, and count on the sequence of the other.
     def self.open_beside(path)

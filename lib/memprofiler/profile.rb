@@ -17,6 +17,7 @@ module Memprofiler
   # This file is loaded into profiled programs, so it loads the analysis only
   # when it is asked for.
   class Profile
+    autoload :Arguments, File.join(__dir__, "arguments.rb")
     autoload :Attribution, File.join(__dir__, "attribution.rb")
     autoload :Combination, File.join(__dir__, "combination.rb")
     autoload :Metadata, File.join(__dir__, "metadata.rb")
@@ -43,19 +44,24 @@ module Memprofiler
     # Files larger than this are refused; so are those that unpack to more.
     MAX_BYTES = 512 * 1024 * 1024
 
-    # Reads a pprof file, gzipped or not, this library's or another's.
+    GZIP = "\x1F\x8B".b.freeze # what gzipped bytes begin with
+    private_constant :GZIP
+
+    # Reads a pprof file, gzipped or not, this library's or another's, and decodes all of it.
     #
     # @param path [String, Pathname]
     # @return [Profile]
-    # @raise [DecodeError] naming the file and why it can't be read
+    # @raise [TypeError, ArgumentError] path is none
+    # @raise [ReadError] naming the file: it isn't there, is a folder, may not be read
+    # @raise [DecodeError] naming the file: what's in it is no profile, or damaged
     def self.load(path)
-      path = path_string(path)
+      path = Arguments.path("path", path)
       bytes = File.open(path, "rb") { |file| file.read(MAX_BYTES + 1) } || ""
       raise DecodeError, "larger than #{MAX_BYTES} bytes" if bytes.bytesize > MAX_BYTES
 
       new(bytes).tap(&:model)
     rescue SystemCallError => e
-      raise DecodeError, "#{path}: #{SystemCallError.new(e.errno).message}"
+      raise ReadError, "#{path}: #{SystemCallError.new(e.errno).message}"
     rescue DecodeError => e
       raise DecodeError, "#{path}: #{e.message}"
     end
@@ -67,25 +73,17 @@ module Memprofiler
       allocate.tap { |profile| profile.send(:initialize_from_model, model) }
     end
 
-    # @api private
-    def self.path_string(path)
-      path = path.to_path if path.respond_to?(:to_path)
-      raise TypeError, "path must be a String or a Pathname, not #{path.class}" unless path.is_a?(String)
-      raise ArgumentError, "path must not be empty or hold a NUL" if path.empty? || path.include?("\0")
-
-      path
-    end
-
-    # @param pprof_data [String] a profile in the pprof format, gzipped or not.
-    #   It is decoded when first needed, so a bad one is noticed only there
-    #   (DecodeError).
-    # @raise [TypeError]
+    # @param pprof_data [String] a profile in the pprof format, gzipped or not. Gzipped bytes are
+    #   decoded when first needed: if they are damaged, that raises the DecodeError ({load} decodes at
+    #   once). Others are decoded here, as nothing but that tells a profile from other bytes.
+    # @raise [TypeError] it is no String
+    # @raise [DecodeError] it is neither gzipped nor a profile
     def initialize(pprof_data)
-      raise TypeError, "pprof_data must be a String, not #{pprof_data.class}" unless pprof_data.is_a?(String)
-
+      Arguments.bytes("pprof_data", pprof_data) unless pprof_data.is_a?(String)
       binary = pprof_data.encoding == Encoding::BINARY
       pprof_data = pprof_data.dup.force_encoding(Encoding::BINARY) unless binary && pprof_data.frozen?
       @pprof_data = pprof_data.freeze
+      model unless pprof_data.start_with?(GZIP)
     end
 
     # @return [String] the profile in the pprof format, gzipped (as it came, if
@@ -100,14 +98,16 @@ module Memprofiler
     #
     # @param path [String, Pathname]
     # @return [self]
+    # @raise [TypeError, ArgumentError] path is none
     # @raise [WriteError] naming the path and why
     def write(path)
-      path = Profile.path_string(path)
+      path = Arguments.path("path", path)
       bytes = pprof_data
       begin
         NewFile.write(path, bytes)
       rescue Errno::EEXIST
-        raise WriteError, "#{path}: a file is there already, and is never replaced"
+        there = NewFile.folder?(path) ? "a folder" : "a file"
+        raise WriteError, "#{path}: #{there} is there already, and is never replaced"
       rescue SystemCallError => e
         raise WriteError, "#{path}: #{SystemCallError.new(e.errno).message}"
       end
@@ -116,7 +116,7 @@ module Memprofiler
 
     # @param metric [Symbol] one of {#sample_types}
     # @return [Integer] the metric's sum, in its unit (objects or bytes)
-    # @raise [ArgumentError] the profile has no such metric
+    # @raise [ArgumentError, TypeError] the profile has no such metric
     def total(metric)
       column = column(metric)
       model[:samples].sum { |_, values, _| values[column] }
@@ -137,9 +137,8 @@ module Memprofiler
     # @raise [MissingLabelError] by class, and no sample has a class
     def top(metric = :inuse_space, by: :line, n: nil) # rubocop:disable Naming/MethodParameterName
       column = column(metric)
-      raise TypeError, "n must be an Integer, or nil, not #{n.class}" unless n.nil? || n.is_a?(Integer)
-      raise ArgumentError, "n must be at least 1, not #{n}" if n && n < 1
-
+      Arguments.choice("by", by, Attribution::GROUPS)
+      Arguments.count("n", n)
       ranking(by).rows(column, n)
     end
 
@@ -157,8 +156,7 @@ module Memprofiler
     # @raise [ArgumentError] the metrics or the periods differ, or `alloc_*` falls from
     #   earlier to this profile: they are not of one collector, or in the wrong order
     def -(earlier) # rubocop:disable Naming/BinaryOperatorParameterName
-      raise TypeError, "a Profile is needed, not #{earlier.class}" unless earlier.is_a?(Profile)
-
+      Arguments.profile("earlier", earlier)
       Profile.from_model(Combination.difference(model, earlier.model))
     end
 
@@ -169,20 +167,19 @@ module Memprofiler
     # @raise [TypeError] other is not a Profile
     # @raise [ArgumentError] the metrics differ
     def +(other)
-      Profile.sum([self, other])
+      Profile.sum([self, Arguments.profile("other", other)])
     end
 
     # As `+`, for any number of profiles.
     #
     # @param profiles [Enumerable<Profile>] at least one
     # @return [Profile]
-    # @raise [TypeError, ArgumentError] as `+`
+    # @raise [TypeError] profiles, or one of them, is something else
+    # @raise [ArgumentError] as `+`; or there is none
     def self.sum(profiles)
       combination = Combination.new
-      profiles.each do |profile|
-        raise TypeError, "a Profile is needed, not #{profile.class}" unless profile.is_a?(Profile)
-
-        combination.add(profile.model)
+      Arguments.profiles("profiles", profiles).each do |profile|
+        combination.add(Arguments.profile("each of profiles", profile).model)
       end
       from_model(combination.model)
     end
@@ -248,18 +245,11 @@ module Memprofiler
     end
 
     def column(metric)
-      raise TypeError, "metric must be a Symbol, not #{metric.class}" unless metric.is_a?(Symbol)
-
-      types = model[:sample_types]
-      types.index { |type, _| type == metric.name } ||
-        raise(ArgumentError, "metric must be one of #{types.map(&:first).join(", ")}, not #{metric}")
+      metrics = sample_types.keys
+      metrics.index(Arguments.choice("metric", metric, metrics))
     end
 
     def ranking(by)
-      unless Attribution::GROUPS.include?(by)
-        raise ArgumentError, "by must be one of #{Attribution::GROUPS.join(", ")}, not #{by.inspect}"
-      end
-
       (@rankings ||= {})[by] ||= Ranking.new(model, metadata, by)
     end
   end

@@ -54,7 +54,7 @@ module Memprofiler
 
       def read(entry)
         Profile.load(entry.text)
-      rescue DecodeError => e
+      rescue ReadError, DecodeError => e
         @unreadable |= [e.message]
         nil
       end
