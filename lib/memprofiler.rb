@@ -6,11 +6,11 @@ require_relative "memprofiler/profile"
 require_relative "memprofiler/vm_faults"
 require_relative "memprofiler/memprofiler"
 
-# Where a Ruby program allocates memory, and what holds it.
+# Where a Ruby program allocates memory, and which lines made what is still in use.
 module Memprofiler
   self.own_folder = File.expand_path("memprofiler", __dir__) # frames of its files, and of this one, are left out
 
-  # Profiles a block.
+  # Profiles a block. What the block returns is lost: let it assign what is needed.
   #
   # @param labels [Array<Symbol>] what to note for each sample besides its stack:
   #   any of `:class`, `:age`, `:thread`
@@ -18,9 +18,11 @@ module Memprofiler
   #   `max_samples:`, `track_one_in:`, `liveness:`, `seed:`
   # @return [Profile] what the block allocated (`alloc_*`) and what of that was
   #   in use after a collection at its end (`inuse_*`)
-  # @raise [ArgumentError, TypeError] no block, or an option that is not allowed
+  # @raise [ArgumentError, TypeError] no block, or an option that is not allowed; the block has not
+  #   run then
   # @raise [RactorError] called outside the main Ractor
-  # An exception of the block's passes through, once the collector has stopped.
+  # An exception of the block's passes through, once the collector has stopped; there is no profile
+  # then.
   #
   # @example
   #   profile = Memprofiler.profile(interval: 1) { Report.render }
@@ -29,6 +31,7 @@ module Memprofiler
     raise ArgumentError, "Memprofiler.profile needs a block" unless block_given?
 
     collector = Collector.new(**options)
+    check_labels(collector, labels)
     profile = nil
     collector.start
     begin
@@ -40,4 +43,12 @@ module Memprofiler
     end
     profile
   end
+
+  # Of a collector that was never started, flush refuses labels before it refuses to flush.
+  def self.check_labels(collector, labels)
+    collector.flush(labels: labels)
+  rescue NotStartedError
+    nil
+  end
+  private_class_method :check_labels
 end

@@ -73,6 +73,15 @@ RSpec.describe Memprofiler do
       expect { described_class.profile(interval: "1") { nil } }.to raise_error(TypeError, /\Ainterval must be/)
       expect { described_class.profile(rate: 1) { nil } }.to raise_error(ArgumentError, /unknown keyword: :rate/)
       expect { described_class.profile(labels: [:colour]) { nil } }.to raise_error(ArgumentError, /\Alabels must be/)
+      expect { described_class.profile(labels: :class) { nil } }.to raise_error(TypeError, /\Alabels must be/)
+    end
+
+    it "refuses options before the block runs" do
+      runs = 0
+      [{ labels: [:colour] }, { labels: nil }, { labels: "class" }, { interval: 0 }, { rate: 1 }].each do |options|
+        expect { described_class.profile(**options) { runs += 1 } }.to raise_error(StandardError)
+      end
+      expect(runs).to eq(0)
     end
   end
 
