@@ -191,10 +191,74 @@ RSpec.describe Memprofiler::Profile do
       expect((one + other + third).metadata).to include(pid: "1, 2, 3", interval: 512, intervals: "64, 512", processes: 3)
     end
 
+    it "keeps what one part alone says of problems, but not of the whole" do
+      one = Profiles.build({}, comments: { interval: 64, samples: 10, live_samples: 5, heap_live_slots: 900, hooks_rearmed: 1 })
+      other = Profiles.build({}, comments: { interval: 64, samples: 7, lost_samples: 3 })
+      expect((one + other).metadata).to eq(interval: 64, samples: 17, hooks_rearmed: 1, lost_samples: 3, processes: 2)
+      expect((other + one).metadata).to eq((one + other).metadata)
+      expect((one + Profiles.build).metadata).to eq(interval: 64, hooks_rearmed: 1, processes: 2)
+    end
+
+    describe "of profiles with and without labels" do
+      let(:labelled) { Profiles.build({ ["a /a.rb:1", { "class" => "String" }] => [3, 120, 0, 0] }, comments: { memprofiler: "0.1.0" }) }
+      let(:plain) { Profiles.build({ ["a /a.rb:1"] => [4, 160, 0, 0] }, comments: { memprofiler: "0.1.0" }) }
+      let(:empty) { Profiles.build({}, comments: { memprofiler: "0.1.0" }) }
+
+      it "is right by line" do
+        [labelled + plain, plain + labelled].each { |sum| expect(rows(sum)).to eq([["/a.rb:1", 7, 7]]) }
+      end
+
+      it "has no classes, and says of how many" do
+        [labelled + plain + plain, plain + plain + labelled, (plain + plain) + (labelled + empty)].each do |sum|
+          sum = described_class.new(sum.pprof_data)
+          expect { sum.top(by: :class) }
+            .to raise_error(Memprofiler::MissingLabelError, /of the [34] profiles in this sum 2 have no class labels/)
+        end
+        expect { (plain + plain).top(by: :class) }.to raise_error(Memprofiler::MissingLabelError, /the profile has no class labels/)
+      end
+
+      it "has classes if all that have samples have them" do
+        [labelled + empty, empty + labelled + labelled].each { |sum| expect(sum.top(:alloc_objects, by: :class).map(&:name)).to eq(%w[String]) }
+      end
+    end
+
+    describe "of one collector's profiles" do
+      def of_run(run, pid, objects = 1)
+        Profiles.build({ ["a /a.rb:1"] => [objects, objects * 40, 0, 0] }, comments: { run: run, pid: pid }.compact)
+      end
+
+      it "is refused, as is a sum and its part" do
+        sum = of_run("a-1", 7) + of_run("b-2", 7) + of_run("c-3", 8)
+        expect(sum.total(:alloc_objects)).to eq(3)
+        [[of_run("a-1", 7), of_run("a-1", 7, 2)], [sum, of_run("c-3", 8)], [of_run("b-2", 7), sum]].each do |pair|
+          expect { pair.reduce(:+) }.to raise_error(ArgumentError, /\Atwo of the profiles are of one run of a collector \(pid \d.*later - earlier\z/)
+        end
+      end
+
+      it "is not, of differences" do
+        first, second, third = [1, 2, 5].map { |objects| of_run("a-1", 7, objects) }
+        expect(((second - first) + (third - second)).total(:alloc_objects)).to eq(4)
+      end
+
+      it "is told where files don't say which run they are of" do
+        sum = of_run(nil, 7) + of_run(nil, 8) + of_run(nil, 7, 2) + of_run("a-1", 8)
+        expect(sum.metadata[:same_pid]).to eq("7, 8")
+        expect((of_run(nil, 7) + of_run(nil, 8)).metadata).not_to have_key(:same_pid)
+        expect((of_run("a-1", 7) + of_run("b-1", 7)).metadata).not_to have_key(:same_pid)
+      end
+    end
+
     it "sums any number, one by one" do
       sum = described_class.sum((1..5).lazy.map { |i| Profiles.build(["a /a.rb:1"] => [i, i * 40, 0, 0]) })
       expect(sum.total(:alloc_objects)).to eq(15)
       expect(sum.pprof_data).to be_frozen
+    end
+
+    # As Go's own merge does. A Go program's heap profile has metrics of the same names.
+    it "refuses a profile of which something else was sampled" do
+      go = described_class.from_model(profile.model.merge(period_type: %w[space bytes], comments: []))
+      expect { profile + go }.to raise_error(ArgumentError, "the profiles' period types differ: objects/count and space/bytes")
+      expect { go - profile }.to raise_error(ArgumentError, /period types differ/)
     end
 
     it "refuses other things and other metrics" do
@@ -252,6 +316,19 @@ RSpec.describe Memprofiler::Profile do
       later = Profiles.build(["a /a.rb:1", { "age" => [2, "collections"] }] => [5, 200, 4, 160])
       delta = later - earlier
       expect(delta.samples.map { |sample| [sample.values.values, sample.labels] }).to eq([[[1, 40, 0, 0], {}]])
+    end
+
+    it "has the labels that both profiles have" do
+      labelled = lambda do |objects, *labels|
+        labels = { "class" => "String", "thread" => "main" }.slice(*labels)
+        Profiles.build({ ["a /a.rb:1", labels] => [objects, objects * 40, 0, 0] }, comments: { memprofiler: "0.1.0" })
+      end
+      [labelled[5, "class"] - labelled[3], labelled[5] - labelled[3, "class"], labelled[5, "thread"] - labelled[3, "class"]].each do |difference|
+        expect(rows(difference)).to eq([["/a.rb:1", 2, 2]])
+        expect { difference.top(by: :class) }.to raise_error(Memprofiler::MissingLabelError, /the difference has no class labels.* both with flush/)
+      end
+      expect((labelled[5, "class", "thread"] - labelled[3, "class"]).samples.map(&:labels)).to eq([{ "class" => "String" }])
+      expect((labelled[5, "class"] - Profiles.build).samples.map(&:labels)).to eq([{ "class" => "String" }])
     end
 
     it "refuses the wrong order, other runs, other periods and other things" do

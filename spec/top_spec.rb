@@ -93,9 +93,11 @@ RSpec.describe Memprofiler::Profile, "#top" do
     end
 
     it "says so when the profile has no class labels" do
-      profile = Profiles.build(["a /a.rb:1"] => [1, 40, 0, 0])
+      profile = Profiles.build({ ["a /a.rb:1"] => [1, 40, 0, 0] }, comments: { memprofiler: "0.1.0" })
       expect { profile.top(by: :class) }
-        .to raise_error(Memprofiler::MissingLabelError, /no class labels: collect it with flush\(labels: \[:class\]\)/)
+        .to raise_error(Memprofiler::MissingLabelError, "the profile has no class labels: collect it with flush(labels: [:class])")
+      expect { Profiles.build(["a /a.rb:1"] => [1, 40, 0, 0]).top(by: :class) }
+        .to raise_error(Memprofiler::MissingLabelError, "the profile has no class labels, and is not memprofiler's")
     end
   end
 

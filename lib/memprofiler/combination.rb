@@ -7,22 +7,37 @@ module Memprofiler
     class Combination
       DIFFERENT_RUNS = "these are not an earlier and a later profile of one collector, in this order " \
                        "(to compare two runs: go tool pprof -diff_base)"
-      private_constant :DIFFERENT_RUNS
+      ONE_RUN = "two of the profiles are of one run of a collector (pid %s), and what both have would count twice: " \
+                "leave the earlier one out, or take later - earlier"
+      private_constant :DIFFERENT_RUNS, :ONE_RUN
 
       # @return [Hash] later - earlier; see Profile#-
       # @raise [ArgumentError]
       def self.difference(later, earlier)
-        combination = new(numeric_labels: false)
+        combination = new(keep: text_labels(later, earlier))
         combination.add(later)
         combination.subtract(earlier)
         combination.model
       end
 
-      # @param numeric_labels [Boolean] whether samples that differ in these only
-      #   are different samples
-      def initialize(numeric_labels: true)
-        @numeric_labels = numeric_labels
+      # Labels by which samples of both profiles can be told apart. An age changes with each
+      # collection, and what only one of the two was asked for would be gained or lost by all.
+      def self.text_labels(*models)
+        keys = models.reject { |model| model[:samples].empty? }.map do |model|
+          model[:samples].flat_map { |_, _, labels| labels ? labels.keys : [] }.uniq
+        end
+        keys.reduce(:&) || []
+      end
+      private_class_method :text_labels
+
+      # @param keep [Array<String>, nil] labels that tell samples apart, of those whose
+      #   value is text; the others are left out. nil: all labels do.
+      def initialize(keep: nil)
+        @keep = keep
         @model = nil
+        @runs = [] # of collectors, whose profiles are in the sum
+        @labelled = false # one of the profiles has classes
+        @unlabelled = 0 # processes whose profiles have none
         @functions = {} # what the model has of it => number
         @locations = {} # [function, line] => [number, address]
         @values = {} # [stack, labels] => values
@@ -31,9 +46,13 @@ module Memprofiler
       end
 
       # @param model [Hash]
-      # @raise [ArgumentError] the metrics differ from those of the models before
+      # @raise [ArgumentError] the metrics, or what was sampled, differ from those of
+      #   the models before; or it is of a run that one of these is of
       def add(model)
         check(model) if @model
+        metadata = Metadata.parse(model[:comments])
+        refuse_second_of_run(metadata)
+        count_unlabelled(model, metadata)
         merge(model, 1)
         @model = @model ? head_of_sum(@model, model) : model
       end
@@ -66,11 +85,30 @@ module Memprofiler
       private
 
       def check(model)
-        mine = @model[:sample_types]
-        return if model[:sample_types] == mine
+        refuse("metrics", model) { |any| any[:sample_types].map { |type| type.join("/") }.join(", ") }
+        # Go's pprof refuses these too: one object in N, and one byte in N, are no sum.
+        refuse("period types", model) { |any| any[:period_type]&.join("/") || "none" }
+      end
 
-        lists = [mine, model[:sample_types]].map { |types| types.map { |type| type.join("/") }.join(", ") }
-        raise ArgumentError, "the profiles' metrics differ: #{lists.join(" and ")}"
+      def refuse(what, model, &)
+        mine, others = [@model, model].map(&)
+        raise ArgumentError, "the profiles' #{what} differ: #{mine} and #{others}" unless mine == others
+      end
+
+      # All that an earlier profile of a run has, a later one has too.
+      def refuse_second_of_run(metadata)
+        runs = Metadata.list(metadata[:run])
+        raise ArgumentError, format(ONE_RUN, metadata[:pid] || "unknown") if runs.intersect?(@runs)
+
+        @runs.concat(runs)
+      end
+
+      def count_unlabelled(model, metadata)
+        return if model[:samples].empty?
+
+        labelled = model[:samples].any? { |_, _, labels| labels&.key?("class") }
+        @labelled ||= labelled
+        @unlabelled += labelled ? metadata[:processes_without_class].to_i : metadata[:processes] || 1
       end
 
       def period_of(model)
@@ -100,7 +138,7 @@ module Memprofiler
       end
 
       def kept(labels)
-        labels = labels&.select { |_, value| value.is_a?(String) } unless @numeric_labels
+        labels = labels&.select { |key, value| value.is_a?(String) && @keep.include?(key) } if @keep
         labels unless labels && labels.empty?
       end
 
@@ -144,6 +182,7 @@ module Memprofiler
       def head_of_sum(one, other)
         comments = [one[:comments], other[:comments]]
         metadata = Metadata.sum(*comments.map { |lines| Metadata.parse(lines) })
+        metadata[:processes_without_class] = @unlabelled if @labelled && @unlabelled.positive?
         one.merge(
           period: [one[:period], other[:period]].max,
           time_nanos: [one[:time_nanos], other[:time_nanos]].reject(&:zero?).min || 0,

@@ -13,7 +13,11 @@ module Memprofiler
       # What grows from one profile of a collector to the next.
       COUNTED = [*PROBLEMS, :samples, :collections, :own_objects].freeze
       LIVING = %i[live_samples tracked_objects].freeze
-      private_constant :LINE, :LARGEST, :COUNTED, :LIVING
+      # Of the whole profile: a sum has these if all its parts have them.
+      WHOLE = [:samples, *LIVING, :heap_live_slots, :heap_bytes].freeze
+      # Of several files the numbers are listed.
+      LISTED = %i[pid same_pid].freeze
+      private_constant :LINE, :LARGEST, :COUNTED, :LIVING, :WHOLE, :LISTED
 
       module_function
 
@@ -37,13 +41,12 @@ module Memprofiler
       end
 
       # The metadata of two profiles together: counts are added up, of settings
-      # the largest stays, differing texts are listed. Neither is empty.
+      # the largest stays, differing texts are listed.
       def sum(one, other)
         sum = one.merge(other) { |key, a, b| join(key, a, b) }
+        sum = sum.except(*WHOLE.reject { |key| one.key?(key) && other.key?(key) })
         sum[:processes] = (one[:processes] || 1) + (other[:processes] || 1)
-        intervals = [one, other].flat_map { |part| (part[:intervals] || part[:interval]).to_s.split(", ") }.uniq
-        sum[:intervals] = intervals.sort_by(&:to_i).join(", ") if intervals.size > 1
-        sum
+        sum.merge(intervals(one, other), same_processes(one, other))
       end
 
       # What the later profile has on top of the earlier one. How many live
@@ -51,16 +54,39 @@ module Memprofiler
       def difference(later, earlier)
         counted = COUNTED.select { |key| later[key].is_a?(Integer) && earlier[key].is_a?(Integer) }
         difference = later.merge(counted.to_h { |key| [key, later[key] - earlier[key]] })
-        difference.reject { |key, value| LIVING.include?(key) || (PROBLEMS.include?(key) && value.eql?(0)) }
+        difference.reject do |key, value|
+          key == :run || LIVING.include?(key) || (PROBLEMS.include?(key) && value.eql?(0))
+        end
+      end
+
+      def intervals(*parts)
+        intervals = parts.flat_map { |part| list(part[:intervals] || part[:interval]) }.uniq
+        intervals.size > 1 ? { intervals: intervals.sort_by(&:to_i).join(", ") } : {}
+      end
+
+      # Files that don't say of which run of a collector they are may be two of one. (A difference
+      # has nothing of an earlier profile.)
+      def same_processes(*parts)
+        return {} if parts.any? { |part| part[:difference] } || parts.all? { |part| part[:run] }
+
+        known = parts.flat_map { |part| list(part[:same_pid]) }
+        twice = known | parts.map { |part| list(part[:pid]) }.reduce(:&)
+        twice.empty? ? {} : { same_pid: twice.join(", ") }
+      end
+
+      # @param value [Integer, String, nil] "1, 2"
+      # @return [Array<String>]
+      def list(value)
+        value.to_s.split(", ")
       end
 
       def join(key, one, other)
         return one.is_a?(Integer) && other.is_a?(Integer) ? [one, other].max : one if LARGEST.include?(key)
-        return one + other if key != :pid && one.is_a?(Integer) && other.is_a?(Integer)
+        return one + other if !LISTED.include?(key) && one.is_a?(Integer) && other.is_a?(Integer)
 
-        [one, other].flat_map { |value| value.to_s.split(", ") }.uniq.join(", ")
+        (list(one) | list(other)).join(", ")
       end
-      private_class_method :join
+      private_class_method :join, :intervals, :same_processes
     end
   end
 end

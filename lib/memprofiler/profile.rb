@@ -134,7 +134,8 @@ module Memprofiler
     # @param n [Integer, nil] how many rows, at least 1; nil: all
     # @return [Array<Row>]
     # @raise [ArgumentError, TypeError] an argument is not allowed
-    # @raise [MissingLabelError] by class, and no sample has a class
+    # @raise [MissingLabelError] by class, and no sample has a class, or one of the profiles that were
+    #   summed has none
     def top(metric = :inuse_space, by: :line, n: nil) # rubocop:disable Naming/MethodParameterName
       column = column(metric)
       Arguments.choice("by", by, Attribution::GROUPS)
@@ -147,25 +148,30 @@ module Memprofiler
     # `alloc_*` is what was allocated in between. `inuse_*` is the change of what
     # was in use, negative where more died than was born, as in the delta
     # profiles of Go's net/http/pprof. (`go tool pprof` shows negative values,
-    # speedscope and Pyroscope refuse them: give these `alloc_*` only.) An `:age`
-    # label is left out, since each collection changes it.
+    # speedscope and Pyroscope refuse them: give these `alloc_*` only.) A label that
+    # only one of the two was asked for is left out; so is `:age`, since each collection changes it.
+    #
+    # What garbage is still counted in use depends on when Ruby last collected: flush both with
+    # `gc: true`, or `inuse_*` may grow where nothing does.
     #
     # @param earlier [Profile]
     # @return [Profile]
     # @raise [TypeError] earlier is not a Profile
-    # @raise [ArgumentError] the metrics or the periods differ, or `alloc_*` falls from
+    # @raise [ArgumentError] the metrics, period types or periods differ, or `alloc_*` falls from
     #   earlier to this profile: they are not of one collector, or in the wrong order
     def -(earlier) # rubocop:disable Naming/BinaryOperatorParameterName
       Arguments.profile("earlier", earlier)
       Profile.from_model(Combination.difference(model, earlier.model))
     end
 
-    # Adds up profiles of different processes or runs.
+    # Adds up profiles of different processes or runs. Lines, functions, files and gems add up whatever
+    # labels the profiles have; classes only if all have them.
     #
     # @param other [Profile]
     # @return [Profile]
     # @raise [TypeError] other is not a Profile
-    # @raise [ArgumentError] the metrics differ
+    # @raise [ArgumentError] the metrics or the period types differ, or both are of one run of a
+    #   collector, so that what the earlier has would count twice
     def +(other)
       Profile.sum([self, Arguments.profile("other", other)])
     end

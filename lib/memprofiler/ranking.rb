@@ -12,6 +12,7 @@ module Memprofiler
       # @param group [Symbol] one of Attribution::GROUPS
       def initialize(model, metadata, group)
         @model = model
+        @metadata = metadata
         @width = model[:sample_types].size
         @sampling = Sampling.new(model, metadata)
         @flat = []
@@ -66,9 +67,8 @@ module Memprofiler
 
       def sum_classes
         labelled = @model[:samples].any? { |_, _, labels| labels&.key?("class") }
-        unless labelled || @model[:samples].empty?
-          raise MissingLabelError, "the profile has no class labels: collect it with flush(labels: [:class])"
-        end
+        raise MissingLabelError, unlabelled unless labelled || @model[:samples].empty?
+        raise MissingLabelError, partly_labelled if @metadata[:processes_without_class]
 
         ids = {}
         @model[:samples].each do |sample|
@@ -77,6 +77,18 @@ module Memprofiler
         end
         @names = ids.keys
         @cumulative = @flat
+      end
+
+      def unlabelled
+        return "the profile has no class labels, and is not memprofiler's" unless @metadata[:memprofiler]
+        return "the profile has no class labels: collect it with flush(labels: [:class])" unless @metadata[:difference]
+
+        "the difference has no class labels, as not both its profiles have: collect both with flush(labels: [:class])"
+      end
+
+      def partly_labelled
+        "of the #{@metadata[:processes]} profiles in this sum #{@metadata[:processes_without_class]} have no class " \
+          "labels: leave them out, or collect them with flush(labels: [:class])"
       end
 
       def add_flat(row, sample)

@@ -13,6 +13,8 @@ module Memprofiler
       PROBLEMS = {
         stopped: "profiling stopped early: %s",
         ractors: "%s",
+        same_pid: "several of the summed profiles are of process %s: if they are of one collector, what they share " \
+                  "counts more than once",
         intervals: "files with different intervals were summed: %s",
         dropped_samples: "dropped: %s, so values are too low",
         untracked_samples: "not followed until they died: %s, so inuse_* are too low",
