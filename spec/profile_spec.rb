@@ -283,13 +283,13 @@ RSpec.describe Memprofiler::Profile do
     end
 
     it "gives the change of what is in use, with its sign" do
-      expect(rows(later - earlier, :inuse_space)).to eq([["/a.rb:1", 40, 40], ["/b.rb:2", -160, -160]])
-      expect((later - earlier).top(:inuse_space).map(&:share)).to eq([0.2, -0.8])
+      expect(rows(later - earlier, :inuse_space)).to eq([["/b.rb:2", -160, -160], ["/a.rb:1", 40, 40]])
+      expect((later - earlier).top(:inuse_space).map(&:share)).to eq([-0.8, 0.2])
     end
 
     it "keeps signs in its file" do
       (later - earlier).write(path)
-      expect(rows(described_class.load(path), :inuse_space)).to eq([["/a.rb:1", 40, 40], ["/b.rb:2", -160, -160]])
+      expect(rows(described_class.load(path), :inuse_space)).to eq([["/b.rb:2", -160, -160], ["/a.rb:1", 40, 40]])
     end
 
     it "leaves out what didn't change, and says how long it was" do

@@ -127,9 +127,25 @@ RSpec.describe Memprofiler::Profile, "#top" do
     expect(rows(profile, n: 9).size).to eq(2)
   end
 
-  it "gives each row's share of the whole" do
-    profile = Profiles.build(["a /a.rb:1"] => [1, 40, 0, 0], ["b /a.rb:2"] => [3, 120, 0, 0])
-    expect(profile.top(:alloc_objects).map(&:share)).to eq([0.75, 0.25])
+  it "gives each row's shares of the whole" do
+    profile = Profiles.build(["a /a.rb:1"] => [1, 40, 0, 0], ["b /a.rb:2", "a /a.rb:1"] => [3, 120, 0, 0])
+    expect(profile.top(:alloc_objects).map { |row| [row.share, row.cumulative_share] }).to eq([[0.75, 0.75], [0.25, 1.0]])
+  end
+
+  it "orders by what a row itself allocated, or with what it called" do
+    profile = Profiles.build(["a /a.rb:1", main] => [5, 200, 0, 0], ["b /a.rb:2", main] => [3, 120, 0, 0], ["c /a.rb:3"] => [4, 160, 0, 0])
+    expect(rows(profile).map(&:first)).to eq(%w[/a.rb:1 /a.rb:3 /a.rb:2 /app/main.rb:9])
+    expect(rows(profile, sort: :flat)).to eq(rows(profile))
+    expect(rows(profile, sort: :cumulative).map(&:first)).to eq(%w[/app/main.rb:9 /a.rb:1 /a.rb:3 /a.rb:2])
+    expect(rows(profile, sort: :cumulative, n: 1)).to eq([["/app/main.rb:9", 0, 8]])
+  end
+
+  it "puts what shrank most where what grew as much would stand" do
+    later = Profiles.build(["a /a.rb:1", main] => [9, 360, 5, 200], ["b /a.rb:2", main] => [9, 360, 1, 40], ["c /a.rb:3"] => [9, 360, 2, 80])
+    earlier = Profiles.build(["a /a.rb:1", main] => [9, 360, 4, 160], ["b /a.rb:2", main] => [9, 360, 9, 360])
+    expect(rows(later - earlier, :inuse_objects)).to eq([["/a.rb:2", -8, -8], ["/a.rb:3", 2, 2], ["/a.rb:1", 1, 1], ["/app/main.rb:9", 0, -7]])
+    expect(rows(later - earlier, :inuse_objects, sort: :cumulative).map(&:first)).to eq(%w[/a.rb:2 /app/main.rb:9 /a.rb:3 /a.rb:1])
+    expect((later - earlier).top(:inuse_objects, n: 1).first).to have_attributes(share: be_within(1e-9).of(-8.0 / 11))
   end
 
   it "has no rows for an empty profile, by class neither" do
@@ -185,6 +201,8 @@ RSpec.describe Memprofiler::Profile, "#top" do
       -> { profile.top(n: 0) } => [ArgumentError, "#{count}0"],
       -> { profile.top(n: "3") } => [TypeError, "#{count}\"3\""],
       -> { profile.top(n: 1.5) } => [TypeError, "#{count}1.5"],
+      -> { profile.top(sort: :cum) } => [ArgumentError, "sort must be one of :flat, :cumulative, not :cum"],
+      -> { profile.top(sort: "flat") } => [TypeError, "sort must be one of :flat, :cumulative, not \"flat\""],
       -> { profile.top(n: false) } => [TypeError, "#{count}false"]
     }.each do |call, (error, message)|
       it("are refused where #{message[0, 120]}") { expect(&call).to raise_error(error, message) }

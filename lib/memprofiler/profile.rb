@@ -27,11 +27,12 @@ module Memprofiler
 
     # A line of {#top}. For the metric that was asked for: `flat` is what the
     # named thing itself allocated, `cumulative` adds what it called (Integers, in
-    # the metric's unit), `share` is flat as a fraction of the whole (-1.0..1.0),
+    # the metric's unit); `share` and `cumulative_share` are these as fractions of
+    # the whole (-1.0..1.0), which in a difference is growth and shrinkage together;
     # `samples` how many samples flat rests on (Integer), `error` its 95 % error
     # as a fraction of flat (0.0: exact). The last two are nil where the profile
     # doesn't say how it was sampled.
-    Row = Struct.new(:name, :flat, :cumulative, :share, :samples, :error, keyword_init: true)
+    Row = Struct.new(:name, :flat, :cumulative, :share, :cumulative_share, :samples, :error, keyword_init: true)
 
     # A stack with what was allocated there. `stack` has {Frame}s, innermost
     # first; `values` is a Hash from metric to Integer; `labels` a Hash from String
@@ -122,7 +123,9 @@ module Memprofiler
       model[:samples].sum { |_, values, _| values[column] }
     end
 
-    # Who allocated, or holds, most: rows by falling `flat` value.
+    # Who allocated most, or made most of what is in use: rows by falling `flat`, or
+    # `cumulative`, value, of a difference by how far these are from 0. However few
+    # samples a row rests on, it stands where its value puts it.
     #
     # What a C function or a frame of Ruby's own (`<internal:kernel>`) allocates
     # counts for the Ruby code that called it, except by `:function`. A row's
@@ -132,15 +135,17 @@ module Memprofiler
     # @param by [:line, :file, :gem, :function, :class] what a row is. `:class`
     #   needs a profile with class labels: `flush(labels: [:class])`.
     # @param n [Integer, nil] how many rows, at least 1; nil: all
+    # @param sort [:flat, :cumulative] which value is to fall
     # @return [Array<Row>]
     # @raise [ArgumentError, TypeError] an argument is not allowed
     # @raise [MissingLabelError] by class, and no sample has a class, or one of the profiles that were
     #   summed has none
-    def top(metric = :inuse_space, by: :line, n: nil) # rubocop:disable Naming/MethodParameterName
+    def top(metric = :inuse_space, by: :line, n: nil, sort: :flat) # rubocop:disable Naming/MethodParameterName
       column = column(metric)
       Arguments.choice("by", by, Attribution::GROUPS)
       Arguments.count("n", n)
-      ranking(by).rows(column, n)
+      Arguments.choice("sort", sort, Ranking::ORDERS)
+      ranking(by).rows(column, n, sort)
     end
 
     # What happened between two profiles of one collector.

@@ -5,6 +5,7 @@ module Memprofiler
     # Sums up a profile's samples in one way of grouping, for all metrics at once.
     class Ranking
       NO_CLASS = "(no class)"
+      ORDERS = %i[flat cumulative].freeze
       private_constant :NO_CLASS
 
       # @param model [Hash]
@@ -24,22 +25,35 @@ module Memprofiler
 
       # @param column [Integer] the metric's place among the sample types
       # @param count [Integer, nil]
+      # @param sort [Symbol] one of ORDERS
       # @return [Array<Row>]
-      def rows(column, count)
-        whole = @model[:samples].sum { |_, values, _| values[column].abs }
+      def rows(column, count, sort)
+        whole = whole(column)
         order = (0...@names.size).select { |row| @flat[row][column] != 0 || @cumulative[row][column] != 0 }
-        order.sort_by! { |row| [-@flat[row][column], -@cumulative[row][column], @names[row]] }
+        sums = sort == :flat ? [@flat, @cumulative] : [@cumulative, @flat]
+        # What a difference lost is as much as what it gained.
+        order.sort_by! { |row| [*sums.map { |sum| -sum[row][column].abs }, @names[row]] }
         order = order.first(count) if count
         order.map { |row| row_at(row, column, whole) }
       end
 
       private
 
+      # What shares are of: the metric's sum, with a difference's negative values taken as positive.
+      def whole(column)
+        @model[:samples].sum { |_, values, _| values[column].abs }
+      end
+
       def row_at(row, column, whole)
         flat = @flat[row][column]
         samples, error = @sampling.behind(column, @flat[row], @variances[row][column])
         Row.new(name: @names[row], flat: flat, cumulative: @cumulative[row][column],
-                share: whole.zero? ? 0.0 : flat.fdiv(whole), samples: samples, error: error).freeze
+                share: share(flat, whole), cumulative_share: share(@cumulative[row][column], whole),
+                samples: samples, error: error).freeze
+      end
+
+      def share(value, whole)
+        whole.zero? ? 0.0 : value.fdiv(whole)
       end
 
       def sum_stacks(group)
