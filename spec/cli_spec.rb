@@ -77,7 +77,7 @@ RSpec.describe Memprofiler::CLI, :command do
       expect(result.status).to eq(0)
       expect(result.err).to eq("")
       expect(result.out).to include(<<~TABLE)
-        Top retainers by line: inuse_space, 520 B in 13 objects
+        Top retainers by line: inuse_space, 520 B in 13 objects still in use, by the line that made them
            flat  flat%    cum   cum%  line
           400 B  76.9%  400 B  76.9%  /app/shop.rb:9
           120 B  23.1%  120 B  23.1%  /app/shop.rb:4

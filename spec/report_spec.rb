@@ -5,7 +5,7 @@ require_relative "support/profiles"
 
 RSpec.describe Memprofiler::Report do
   def head(profile) = described_class.new(profile).head
-  def table(profile, metric = :alloc_objects, by: :line, **options) = described_class.new(profile, **options).table("Top", metric, by: by)
+  def table(profile, metric = :alloc_objects, by: :line, **options) = described_class.new(profile, **options).table(metric, by: by)
 
   let(:sampled) do
     Profiles.build({ ["a /a.rb:1"] => [51_200, 2_048_000, 5120, 204_800], ["b /b.rb:2"] => [5120, 204_800, 0, 0] },
@@ -82,24 +82,139 @@ RSpec.describe Memprofiler::Report do
   end
 
   describe "table" do
-    it "aligns its columns, and marks rows on few samples" do
+    it "aligns its columns, and keeps rows on few samples apart" do
       expect(table(sampled)).to eq(<<~TEXT)
-        Top by line: alloc_objects, 56.3 k
+        Top allocators by line: alloc_objects, 56.3 k
             flat  flat%     cum   cum%    +/-  samples  line
           51.2 k  90.9%  51.2 k  90.9%  19.6%      100  /a.rb:1
-            5120   9.1%    5120   9.1%    few       10  /b.rb:2
-        few: the row rests on less than 20 samples, take it as a hint
+        on less than 20 samples each, so hints only:
+           5.1 k   9.1%   5.1 k   9.1%    few       10  /b.rb:2
       TEXT
     end
 
-    it "shows negative values of a difference" do
-      later = Profiles.build(["a /a.rb:1"] => [1, 40, 1, 40])
-      earlier = Profiles.build(["a /a.rb:1"] => [1, 40, 1, 1040])
-      expect(table(later - earlier, :inuse_space)).to include("-1.0 kB  -100.0%  -1.0 kB  -100.0%  /a.rb:1")
+    describe "with rows on few samples" do
+      # Lines sure0, sure1, ... on 100 samples each, few0, ... on 2, which come out larger.
+      def mixed(sure, few)
+        stacks = Array.new(sure) { |i| [["a /sure#{i}.rb:1"], [6400, 640_000 - i, 0, 0]] } +
+                 Array.new(few) { |i| [["a /few#{i}.rb:1"], [128, 9_000_000 - i, 0, 0]] }
+        Profiles.build(stacks.to_h, period: 64, comments: { interval: 64, samples: (100 * sure) + (2 * few) })
+      end
+
+      def names(profile, count)
+        described_class.new(profile).table(:alloc_space, by: :line, count: count).scan(%r{ /(\w+)\.rb:1$}).flatten
+      end
+
+      it "lets them lead nothing, and have a third of the rows" do
+        expect(names(mixed(30, 30), 6)).to eq(%w[sure0 sure1 sure2 sure3 few0 few1])
+        expect(names(mixed(30, 1), 6)).to eq(%w[sure0 sure1 sure2 sure3 sure4 few0])
+        expect(names(mixed(2, 30), 6)).to eq(%w[sure0 sure1 few0 few1 few2 few3])
+        expect(names(mixed(30, 30), 1)).to eq(%w[sure0])
+        expect(names(mixed(2, 2), nil)).to eq(%w[sure0 sure1 few0 few1])
+      end
+
+      it "doesn't show those that are smaller than all that is shown" do
+        profile = Profiles.build({ ["a /sure.rb:1"] => [6400, 640_000, 0, 0], ["b /also.rb:1"] => [6400, 64_000, 0, 0],
+                                   ["a /few.rb:1"] => [128, 640, 0, 0] }, period: 64, comments: { interval: 64, samples: 202 })
+        expect(names(profile, 2)).to eq(%w[sure also])
+      end
+
+      it "marks them where there are no others" do
+        text = described_class.new(mixed(0, 3)).table(:alloc_space, by: :line, count: 2)
+        expect(text.lines.drop(2).join).to match(%r{\A .* few +2  /few0.rb:1\n .* few +2  /few1.rb:1\nfew: the row rests on less than 20 samples, })
+      end
+    end
+
+    it "says what retainers are" do
+      profile = Profiles.build(["a /a.rb:1", { "class" => "String" }] => [9, 360, 1, 40])
+      expect(table(profile, :inuse_space).lines.first)
+        .to eq("Top retainers by line: inuse_space, 40 B in 1 object still in use, by the line that made them\n")
+      expect(table(profile, :inuse_objects, by: :class).lines.first).to eq("Top retainers by class: inuse_objects, 1 still in use\n")
+    end
+
+    it "writes a column's counts in one style" do
+      profile = Profiles.build(["a /a.rb:1"] => [12_345, 0, 0, 0], ["b /b.rb:1"] => [2560, 0, 0, 0], ["c /c.rb:1"] => [60, 0, 0, 0])
+      expect(table(profile).scan(/^ +(\S+(?: k)?) /).flatten).to eq(["flat", "12.3 k", "2.6 k", "60"])
+      expect(table(Profiles.build(["b /b.rb:1"] => [2560, 0, 0, 0]))).to match(/^  2560  100\.0%  2560/)
+    end
+
+    it "has no cumulative columns by class" do
+      profile = Profiles.build(["a /a.rb:1", { "class" => "String" }] => [3, 120, 0, 0])
+      expect(table(profile, by: :class)).to eq("Top allocators by class: alloc_objects, 3\n  flat   flat%  class\n     3  100.0%  String\n")
+    end
+
+    describe "by line" do
+      let(:main) { "<main> /app/main.rb:9" }
+      let(:json) { "JSON.parse /usr/lib/ruby/3.1.0/json/common.rb:2" }
+
+      def by_line(profile, directory: "/", **options)
+        described_class.new(profile, directory: directory).table(:alloc_space, by: :line, count: 1, **options)
+      end
+
+      it "has lines of the program itself below, whose work is done elsewhere" do
+        profile = Profiles.build([json, "Shop#load /app/shop.rb:4", main] => [90, 3600, 0, 0],
+                                 [json, "Rack.run /gems/rack-2.2.4/lib/rack.rb:3", main] => [10, 400, 0, 0])
+        expect(by_line(profile, directory: "/app")).to eq(<<~TEXT)
+          Top allocators by line: alloc_space, 4.0 kB in 100 objects
+              flat   flat%     cum    cum%  line
+            4.0 kB  100.0%  4.0 kB  100.0%  /usr/lib/ruby/3.1.0/json/common.rb:2
+
+          Other lines of the program itself, by cum:
+               cum    cum%  line
+            4.0 kB  100.0%  main.rb:9
+            3.6 kB   90.0%  shop.rb:4
+        TEXT
+      end
+
+      it "has five of them at most, none that is above, and none of little" do
+        deep = Array.new(8) { |i| "a /app/deep.rb:#{i + 1}" }
+        profile = Profiles.build([json, *deep, main] => [900, 3600, 0, 0], ["b /app/small.rb:1", main] => [5, 20, 0, 0])
+        own = by_line(profile).lines(chomp: true).drop(6).map { |line| line[/\S+$/] }
+        expect(own).to eq(%w[app/main.rb:9 app/deep.rb:1 app/deep.rb:2 app/deep.rb:3 app/deep.rb:4])
+        expect(described_class.new(profile).table(:alloc_space, by: :line)).not_to include("of the program itself")
+      end
+
+      it "has none of them on few samples" do
+        profile = Profiles.build({ [json] => [64_000, 2_560_000, 0, 0], [json, main] => [640, 9_000_000, 0, 0] },
+                                 period: 64, comments: { interval: 64, samples: 1010 })
+        expect(by_line(profile)).not_to include("main.rb")
+      end
+
+      it "has none of them in other tables" do
+        profile = Profiles.build([json, "Shop#load /app/shop.rb:4", main] => [90, 3600, 0, 0], ["a /app/a.rb:1", main] => [1, 40, 0, 0])
+        %i[file function gem].each do |by|
+          expect(described_class.new(profile).table(:alloc_space, by: by, count: 1).lines.size).to eq(3)
+        end
+        expect(by_line(profile, sort: :cumulative).lines.drop(2).join).to match(%r{\A +0 B +0\.0% +3\.6 kB +100\.0%  app/main\.rb:9\n\z})
+      end
+    end
+
+    describe "of a difference" do
+      let(:later) { Profiles.build({ ["a /a.rb:1"] => [9, 360, 5, 200], ["b /b.rb:2"] => [5, 200, 1, 40] }, time: 2) }
+      let(:earlier) { Profiles.build({ ["a /a.rb:1"] => [1, 40, 1, 40], ["b /b.rb:2"] => [5, 200, 5, 1040] }, time: 1) }
+
+      it "has what shrank among what grew, and says what shares are of" do
+        expect(table(later - earlier, :inuse_space)).to eq(<<~TEXT)
+          Most changed by line, between the two profiles: inuse_space, -840 B in 0 objects
+          160 B more and 1.0 kB less; flat% and cum% are of both together, 1.2 kB
+               flat   flat%      cum    cum%  line
+            -1.0 kB  -86.2%  -1.0 kB  -86.2%  /b.rb:2
+              160 B   13.8%    160 B   13.8%  /a.rb:1
+        TEXT
+      end
+
+      it "is told by its negative values, too, as pprof makes it" do
+        theirs = Memprofiler::Profile.from_model((later - earlier).model.merge(comments: []))
+        expect(table(theirs, :inuse_objects)).to start_with("Most changed by line, between the two profiles: inuse_objects, 0\n4 more and 4 less;")
+        expect(table(later, :inuse_objects)).to start_with("Top retainers")
+      end
+
+      it "shows what was allocated in between as ever" do
+        expect(table(later - earlier).lines.first).to eq("Top allocators by line, between the two profiles: alloc_objects, 8\n")
+      end
     end
 
     it "says that there's nothing" do
-      expect(table(Profiles.build)).to eq("Top by line: alloc_objects, 0\n(none)\n")
+      expect(table(Profiles.build)).to eq("Top allocators by line: alloc_objects, 0\n(none)\n")
     end
 
     it "shows files below the current folder relative to it" do

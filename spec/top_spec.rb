@@ -159,6 +159,7 @@ RSpec.describe Memprofiler::Profile, "#top" do
                              period: 64, comments: { interval: 64, samples: 1000 })
     nine_tenths, tenth = profile.top(:alloc_objects)
     expect([nine_tenths.samples, tenth.samples]).to eq([900, 100])
+    expect([nine_tenths, tenth].map(&:cumulative_samples)).to eq([900, 100])
     expect(tenth.error).to be_within(0.0001).of(0.1945)
     expect(nine_tenths.error).to be_within(0.0001).of(0.1945 / 3)
   end

@@ -13,8 +13,8 @@ module Config
     report = Memprofiler::Report.new(super)
     File.open(File::NULL, "w") do |null|
       null.write(report.head)
-      null.write(report.table("Top allocators", :alloc_space, by: :line, count: 10))
-      null.write(report.table("Top retainers", :inuse_space, by: :line, count: 10))
+      null.write(report.table(:alloc_space, by: :line, count: 10))
+      null.write(report.table(:inuse_space, by: :line, count: 10))
     end
   end
 end

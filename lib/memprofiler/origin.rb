@@ -12,6 +12,7 @@ module Memprofiler
       # Where distributions put gems as plain files: .../ruby/vendor_ruby/rspec/core.rb
       VENDORED = %r{/ruby/(?:vendor_ruby|site_ruby)/(?:\d+\.\d+\.\d+/)?([^/]+?)(?:\.rb)?(?:/|\z)}
       STANDARD_LIBRARY = %r{/ruby/\d+\.\d+\.\d+(?:\+\d+)?/}
+      APP = "(app)"
       private_constant :PLATFORM, :INSTALLED, :CHECKOUT, :VENDORED, :STANDARD_LIBRARY
 
       # @param file [String] a frame's file
@@ -24,7 +25,7 @@ module Memprofiler
         found = path.match(CHECKOUT) || path.match(INSTALLED) || path.match(VENDORED)
         return found[1] if found
 
-        path.match?(STANDARD_LIBRARY) ? "(stdlib)" : "(app)"
+        path.match?(STANDARD_LIBRARY) ? "(stdlib)" : APP
       end
     end
   end

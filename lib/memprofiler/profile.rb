@@ -29,10 +29,11 @@ module Memprofiler
     # named thing itself allocated, `cumulative` adds what it called (Integers, in
     # the metric's unit); `share` and `cumulative_share` are these as fractions of
     # the whole (-1.0..1.0), which in a difference is growth and shrinkage together;
-    # `samples` how many samples flat rests on (Integer), `error` its 95 % error
-    # as a fraction of flat (0.0: exact). The last two are nil where the profile
-    # doesn't say how it was sampled.
-    Row = Struct.new(:name, :flat, :cumulative, :share, :cumulative_share, :samples, :error, keyword_init: true)
+    # `samples` and `cumulative_samples` how many samples they rest on (Integers),
+    # `error` the 95 % error of flat as a fraction of it (0.0: exact). The last three
+    # are nil where the profile doesn't say how it was sampled.
+    Row = Struct.new(:name, :flat, :cumulative, :share, :cumulative_share, :samples, :cumulative_samples, :error,
+                     keyword_init: true)
 
     # A stack with what was allocated there. `stack` has {Frame}s, innermost
     # first; `values` is a Hash from metric to Integer; `labels` a Hash from String

@@ -49,7 +49,8 @@ module Memprofiler
         samples, error = @sampling.behind(column, @flat[row], @variances[row][column])
         Row.new(name: @names[row], flat: flat, cumulative: @cumulative[row][column],
                 share: share(flat, whole), cumulative_share: share(@cumulative[row][column], whole),
-                samples: samples, error: error).freeze
+                samples: samples, error: error,
+                cumulative_samples: @sampling.behind(column, @cumulative[row], 0.0)&.first).freeze
       end
 
       def share(value, whole)

@@ -4,6 +4,7 @@ require_relative "profile"
 require_relative "report/units"
 require_relative "report/text"
 require_relative "report/head"
+require_relative "report/title"
 require_relative "report/table"
 
 module Memprofiler
@@ -24,14 +25,14 @@ module Memprofiler
       lines(Head.new(@profile).lines)
     end
 
-    # @param title [String] what the rows are
     # @param metric [Symbol]
     # @param by [Symbol]
     # @param count [Integer, nil] how many rows; nil: all
+    # @param sort [Symbol] as Profile#top has it, but that by :flat the rows on few samples come last
     # @return [String]
     # @raise see Profile#top
-    def table(title, metric, by:, count: nil)
-      lines(Table.new(@profile, metric, by, count, @text).lines(title))
+    def table(metric, by:, count: nil, sort: :flat)
+      lines(Table.new(@profile, metric, by: by, count: count, sort: sort, text: @text).lines)
     end
 
     private

@@ -104,11 +104,7 @@ module Memprofiler
 
       def text(profile)
         report = Report.new(profile, width: CLI.width($stdout))
-        "#{report.head}\n#{report.table(title, @metric, by: @by, count: @count)}"
-      end
-
-      def title
-        @metric.start_with?("alloc") ? "Top allocators" : "Top retainers"
+        "#{report.head}\n#{report.table(@metric, by: @by, count: @count)}"
       end
     end
   end

@@ -2,85 +2,120 @@
 
 module Memprofiler
   class Report
-    # The rows of Profile#top, aligned.
+    # The rows of Profile#top, aligned. By line, a second, short table has what the
+    # first can't: lines of the program itself whose work is done in gems and in
+    # Ruby's library, by what they allocate there.
     class Table
-      FEW = 20 # samples; a row on fewer may well be half or double
-      NOTE = "few: the row rests on less than #{FEW} samples, take it as a hint".freeze
-      private_constant :FEW, :NOTE
+      FEW_NOTE = "few: the row rests on less than #{FEW} samples, take it as a hint".freeze
+      FEW_HEADING = "on less than #{FEW} samples each, so hints only:".freeze
+      FEW_SHARE = 1.0 / 3 # of the rows, if there are others to show
+      # The second table: so many lines, of which each has so much of the whole.
+      OWN_LINES = 5
+      OWN_SHARE = 0.01
+      OWN_HEADING = "Other lines of the program itself, by cum:"
+      private_constant :FEW_NOTE, :FEW_HEADING, :FEW_SHARE, :OWN_LINES, :OWN_SHARE, :OWN_HEADING
 
       # @param profile [Profile]
       # @param metric [Symbol]
       # @param by [Symbol]
       # @param count [Integer, nil]
+      # @param sort [Symbol] :flat or :cumulative
       # @param text [Text]
-      def initialize(profile, metric, by, count, text)
+      def initialize(profile, metric, by:, count:, sort:, text:)
         @profile = profile
         @metric = metric
         @by = by
         @text = text
         @unit = profile.sample_types[metric]
-        @rows = profile.top(metric, by: by, n: count)
+        @all = profile.top(metric, by: by, sort: sort)
+        # Without samples there's no error to show, and in an exact profile none either.
+        @sampled = @all.any? { |row| row.error&.nonzero? }
+        @flat_first = sort == :flat
+        @rows, @hints = @flat_first ? split(count || @all.size) : [@all.first(count || @all.size), []]
       end
 
       # @return [Array<String>]
-      def lines(title)
-        cells = [header, *@rows.map { |row| numbers(row) }]
-        widths = cells.transpose.map { |column| column.map(&:size).max }
-        names = [@by.to_s, *@rows.map(&:name)]
-        table = cells.zip(names).map { |row, name| line(row, widths, name) }
-        table = ["(none)"] if @rows.empty?
-        ["#{title} by #{@by}: #{whole}", *table, (NOTE if @rows.any? { |row| few?(row) })].compact
+      def lines
+        title = Title.new(@profile, @metric, @by).lines
+        return [*title, "(none)"] if @rows.empty?
+
+        cells = [header, *(@rows + @hints).map { |row| numbers(row) }]
+        table = aligned(cells, [@by.to_s, *(@rows + @hints).map(&:name)])
+        table.insert(1 + @rows.size, FEW_HEADING) if @hints.any?
+        table << FEW_NOTE if @hints.empty? && @rows.any? { |row| few?(row) }
+        [*title, *table, *own_lines]
       end
 
       private
 
-      def whole
-        total = Units.value(@profile.total(@metric), @unit)
-        objects = @metric.name.sub(/_space\z/, "_objects").to_sym
-        return "#{@metric}, #{total}" if objects == @metric || !@profile.sample_types.key?(objects)
+      # A row on few samples may be large by chance alone, the more so in bytes: it
+      # comes after the others, and doesn't take their places, nor does it go missing.
+      # Where all rows are such, they are all there is to show.
+      def split(count)
+        top = @all.first(count)
+        few, others = @all.partition { |row| few?(row) }
+        sure = others.count { |row| row.flat.nonzero? }
+        return [top, []] if sure.zero?
 
-        "#{@metric}, #{total} in #{Units.plural(@profile.total(objects), "object")}"
-      end
-
-      # Without samples there's no error to show, and in an exact profile none either.
-      def sampled?
-        @sampled ||= [@rows.any? { |row| row.error&.nonzero? }]
-        @sampled.first
+        places = count == 1 ? 0 : (count * FEW_SHARE).ceil
+        few = (few & top).first([places, count - sure].max)
+        [others.first(count - few.size), few]
       end
 
       def header
-        ["flat", "flat%", "cum", "cum%"] + (sampled? ? ["+/-", "samples"] : [])
+        columns = @by == :class ? ["flat", "flat%"] : ["flat", "flat%", "cum", "cum%"]
+        @sampled ? columns + ["+/-", "samples"] : columns
       end
 
       def numbers(row)
-        flat = Units.value(row.flat, @unit)
-        cells = [flat, Units.percent(row.share), Units.value(row.cumulative, @unit),
-                 Units.percent(cumulative_share(row))]
-        return cells unless sampled?
+        cells = [value(row.flat), Units.percent(row.share)]
+        # A class calls nothing.
+        cells.push(value(row.cumulative), Units.percent(row.cumulative_share)) unless @by == :class
+        return cells unless @sampled
 
-        cells << (few?(row) ? "few" : error(row)) << (row.error ? row.samples.to_s : "")
+        cells.push(few?(row) ? "few" : error(row), row.error ? row.samples.to_s : "")
       end
 
-      def cumulative_share(row)
-        @whole ||= @profile.model[:samples].sum { |_, values, _| values[column].abs }
-        @whole.zero? ? 0.0 : row.cumulative.fdiv(@whole)
-      end
-
-      def column
-        @column ||= @profile.sample_types.keys.index(@metric)
+      # In one style, so that a column can be compared by eye.
+      def value(number)
+        @small ||= [@all.all? { |row| Units.small?(row.cumulative) && Units.small?(row.flat) }]
+        Units.value(number, @unit, small: @small.first)
       end
 
       def few?(row)
-        sampled? && row.error && row.samples < FEW
+        @sampled && row.error && row.samples < FEW
       end
 
       def error(row)
         row.error ? Units.percent(row.error) : ""
       end
 
-      def line(cells, widths, name)
-        numbers = cells.zip(widths).map { |cell, width| cell.rjust(width) }.join("  ")
-        "  #{numbers}  #{@text.name(name, @by, Text.columns(numbers) + 4)}"
+      def own_lines
+        return [] unless @by == :line && @flat_first
+
+        own = (@all - @rows - @hints).select { |row| calls_much?(row) && own?(row.name) }
+        own = own.sort_by { |row| [-row.cumulative.abs, row.name] }.first(OWN_LINES)
+        return [] if own.empty?
+
+        cells = own.map { |row| [value(row.cumulative), Units.percent(row.cumulative_share)] }
+        ["", OWN_HEADING, *aligned([%w[cum cum%], *cells], ["line", *own.map(&:name)])]
+      end
+
+      def calls_much?(row)
+        row.cumulative != row.flat && row.cumulative_share.abs >= OWN_SHARE &&
+          !(@sampled && row.cumulative_samples && row.cumulative_samples < FEW)
+      end
+
+      def own?(name)
+        Profile::Origin.of(name.sub(/:\d+\z/, "")) == Profile::Origin::APP
+      end
+
+      def aligned(cells, names)
+        widths = cells.transpose.map { |column| column.map(&:size).max }
+        cells.zip(names).map do |row, name|
+          numbers = row.zip(widths).map { |cell, width| cell.rjust(width) }.join("  ")
+          "  #{numbers}  #{@text.name(name, @by, Text.columns(numbers) + 4)}"
+        end
       end
     end
   end

@@ -2,21 +2,31 @@
 
 module Memprofiler
   class Report
+    FEW = 20 # samples; what rests on fewer may well be half or double
+
     # Numbers as people read them. Units are powers of ten: 1 kB is 1000 bytes.
     module Units
       STEPS = ["", "k", "M", "G", "T", "P", "E"].freeze
-      private_constant :STEPS
+      SMALL = 10_000
+      private_constant :STEPS, :SMALL
 
       module_function
 
       # @param value [Integer]
       # @param unit [String] the metric's: "bytes", "count" or another program's
-      def value(value, unit)
+      # @param small [Boolean] whether four digits are written out; not beside larger
+      #   values. (Bytes never are.)
+      def value(value, unit, small: true)
+        from = small && unit != "bytes" ? SMALL : 1000
         case unit
-        when "bytes" then "#{scaled(value, 1000)}B"
-        when "count" then scaled(value, 10_000).rstrip
-        else "#{scaled(value, 10_000).rstrip} #{unit}"
+        when "bytes" then "#{scaled(value, from)}B"
+        when "count" then scaled(value, from).rstrip
+        else "#{scaled(value, from).rstrip} #{unit}"
         end
+      end
+
+      def small?(value)
+        value.abs < SMALL
       end
 
       # "12.3 k": four digits at most, a blank and a prefix. Below `from` as it is.

@@ -36,8 +36,8 @@ module Memprofiler
         return "\n#{report.head}#{notes}\n#{NO_SAMPLES}" if @profile.model[:samples].empty?
 
         ["\n", report.head, notes, "\n",
-         report.table("Top allocators", :alloc_space, by: :line, count: ROWS), "\n",
-         report.table("Top retainers", :inuse_space, by: :line, count: ROWS), "\n", next_steps].join
+         report.table(:alloc_space, by: :line, count: ROWS), "\n",
+         report.table(:inuse_space, by: :line, count: ROWS), "\n", next_steps].join
       end
 
       private
