@@ -106,6 +106,43 @@ RSpec.describe Memprofiler::CLI, :command do
       expect(row["error"]).to be_within(0.001).of(1.96 * Math.sqrt(63.0 / 64 / 10))
     end
 
+    it "gives scripts all rows, unless asked for less" do
+      path = file("many.pb.gz", Profiles.build(Array.new(30) { |i| [["a /a.rb:#{i + 1}"], [0, 0, 1, 40]] }.to_h))
+      expect([[], %w[-n 7], %w[-n1]].map { |options| names(main("top", "--json", *options, path)).size }).to eq([30, 7, 1])
+      expect(main("top", path).out.scan(%r{/a\.rb:}).size).to eq(20)
+    end
+
+    it "gives scripts the same kinds of things for one file and for several" do
+      files = [5, 6].map do |pid|
+        file("#{pid}.pb.gz", Profiles.build({ ["b /b.rb:1", "a /a.rb:1"] => [64, 2560, 64, 2560] }, period: 64,
+                                                                                                    comments: { pid: pid, interval: 64, samples: 1, live_samples: 1, run: "a#{pid}-0" }))
+      end
+      one, both = [files.first(1), files].map { |given| JSON.parse(main("top", "--json", *given).out) }
+      expect(one["metadata"]).to eq("processes" => 1, "pids" => [5], "same_pids" => [], "intervals" => [64], "interval" => 64,
+                                    "runs" => %w[a5-0], "samples" => 1, "live_samples" => 1)
+      expect(both["metadata"]).to eq("processes" => 2, "pids" => [5, 6], "same_pids" => [], "intervals" => [64], "interval" => 64,
+                                     "runs" => %w[a5-0 a6-0], "samples" => 2, "live_samples" => 2)
+      expect(one["error"]).to be_within(0.001).of(1.96 * Math.sqrt(63.0 / 64))
+      expect(one["rows"].last).to eq("name" => "/a.rb:1", "flat" => 0, "cumulative" => 2560, "share" => 0.0, "cumulative_share" => 1.0,
+                                     "samples" => 0, "cumulative_samples" => 1, "error" => nil)
+      expect([one, both].map(&:keys)).to all(eq(%w[files metric unit by sort total error rows metadata]))
+    end
+
+    it "orders by what a row's own code allocated, or by all that it called" do
+      path = file("cum.pb.gz", Profiles.build(["b /b.rb:1", "a /a.rb:1"] => [1, 40, 1, 40], ["c /c.rb:1"] => [1, 30, 1, 30]))
+      orders = [[], %w[--sort flat], %w[--sort cum]].map { |options| names(main("top", "--json", *options, path)) }
+      expect(orders).to eq([%w[/b.rb:1 /c.rb:1 /a.rb:1], %w[/b.rb:1 /c.rb:1 /a.rb:1], %w[/b.rb:1 /a.rb:1 /c.rb:1]])
+      expect(main("top", "--sort", "cum", path).out.scan(%r{/\w\.rb:1$})).to eq(%w[/b.rb:1 /a.rb:1 /c.rb:1])
+      expect(main("top", "--sort", "name", path).err).to start_with('memprofiler top: --sort must be one of flat, cum, not "name"')
+    end
+
+    it "names the file without classes among several" do
+      plain = file("plain.pb.gz", Profiles.build(["a /a.rb:1"] => [1, 40, 1, 40]))
+      expect(main("top", "--by", "class", heap, plain).to_a)
+        .to eq([1, "", "memprofiler: #{plain}: 1 of the 2 profiles in this sum are without class labels: leave them out, or " \
+                       "collect them with flush(labels: [:class])\n"])
+    end
+
     it "names a file that it can't read, and why" do
       File.write(bad = File.join(@dir, "bad.pb.gz"), "no profile, just text")
       File.write(empty = File.join(@dir, "empty.pb.gz"), "")
@@ -120,7 +157,7 @@ RSpec.describe Memprofiler::CLI, :command do
 
     it "says that there are no classes, or that the file is of something else" do
       path = file("plain.pb.gz", Profiles.build(["a /a.rb:1"] => [1, 40, 1, 40]))
-      expect(main("top", "--by", "class", path).to_a).to match([1, "", /\Amemprofiler: the profile has no class labels/])
+      expect(main("top", "--by", "class", path).to_a).to match([1, "", /\Amemprofiler: #{Regexp.escape(path)}: the profile has no class labels/])
       cpu = Memprofiler::Profile.from_model(Profiles.build.model.merge(sample_types: [%w[cpu nanoseconds]], period_type: %w[cpu nanoseconds]))
       path = file("cpu.pb.gz", cpu)
       expect(main("top", path).to_a).to eq([1, "", "memprofiler: #{path}: no metric inuse_space, only cpu\n"])

@@ -40,6 +40,12 @@ RSpec.describe Memprofiler::Profile do
       expect(sample.labels).to eq("class" => "String", "age" => [3, "collections"])
     end
 
+    it "labels that samples have" do
+      expect(profile.labels).to eq([])
+      labels = { "class" => "String", "age" => [3, "collections"] }
+      expect(Profiles.build(["a /a.rb:5"] => [3, 120, 1, 40], ["a /a.rb:5", labels] => [3, 120, 1, 40]).labels).to eq(%i[class age])
+    end
+
     it "little of its bytes when inspected" do
       profile.pprof_data
       expect(profile.inspect).to match(/\A#<Memprofiler::Profile \d+ bytes>\z/)
@@ -212,7 +218,7 @@ RSpec.describe Memprofiler::Profile do
         [labelled + plain + plain, plain + plain + labelled, (plain + plain) + (labelled + empty)].each do |sum|
           sum = described_class.new(sum.pprof_data)
           expect { sum.top(by: :class) }
-            .to raise_error(Memprofiler::MissingLabelError, /of the [34] profiles in this sum 2 have no class labels/)
+            .to raise_error(Memprofiler::MissingLabelError, /\A2 of the [34] profiles in this sum are without class labels/)
         end
         expect { (plain + plain).top(by: :class) }.to raise_error(Memprofiler::MissingLabelError, /the profile has no class labels/)
       end

@@ -225,6 +225,12 @@ module Memprofiler
       @metadata ||= Metadata.parse(comments).freeze
     end
 
+    # @return [Array<Symbol>] what samples say besides their stack: `:class`, `:age`, `:thread`; in
+    #   other programs' profiles whatever these note
+    def labels
+      model[:samples].flat_map { |_, _, labels| labels ? labels.keys : [] }.uniq.map(&:to_sym)
+    end
+
     # @return [Array<Sample>] one for each stack and set of labels
     def samples
       @samples ||= begin

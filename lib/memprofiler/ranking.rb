@@ -102,7 +102,7 @@ module Memprofiler
       end
 
       def partly_labelled
-        "of the #{@metadata[:processes]} profiles in this sum #{@metadata[:processes_without_class]} have no class " \
+        "#{@metadata[:processes_without_class]} of the #{@metadata[:processes]} profiles in this sum are without class " \
           "labels: leave them out, or collect them with flush(labels: [:class])"
       end
 

@@ -9,8 +9,9 @@ module Memprofiler
     # `memprofiler top`: the rows of Profile#top, for files.
     class Top
       METRICS = %i[alloc_objects alloc_space inuse_objects inuse_space].freeze
+      SORTS = { flat: :flat, cum: :cumulative }.freeze
       ROWS = 20
-      private_constant :METRICS, :ROWS
+      private_constant :METRICS, :SORTS, :ROWS
 
       # @return [String]
       def self.help
@@ -28,8 +29,11 @@ module Memprofiler
                                line, file, gem  Ruby code; C functions count for their caller
                                function         C functions too
                                class            the class of the object
-            -n N             so many rows (default: #{ROWS})
-            --json           all of it as one JSON object; shares and errors are fractions of 1
+            --sort WHAT      by which of a row's values (default: flat)
+                               flat  what its own code allocated
+                               cum   what it called included
+            -n N             so many rows (default: #{ROWS}; with --json: all)
+            --json           one JSON object for scripts; shares and errors are fractions of 1
 
           In the table, flat is what a row's own code allocated, cum adds what it called.
           +/- is the error of flat that 95 % of samplings stay within.
@@ -39,13 +43,14 @@ module Memprofiler
       # @param arguments [Array<String>]
       # @raise [UsageError]
       def initialize(arguments)
-        parser = Options.new("top", flags: %w[--json --help -h], values: %w[--metric --by -n])
+        parser = Options.new("top", flags: %w[--json --help -h], values: %w[--metric --by --sort -n])
         options = parser.parse(arguments)
         @help = options["--help"] || options["-h"]
         @json = options["--json"]
         @metric = parser.choice("--metric", options.fetch("--metric", "inuse_space"), METRICS)
         @by = parser.choice("--by", options.fetch("--by", "line"), Profile::Attribution::GROUPS)
-        @count = parser.positive("-n", options.fetch("-n", ROWS.to_s))
+        @sort = SORTS[parser.choice("--sort", options.fetch("--sort", "flat"), SORTS.keys)]
+        @count = parser.positive("-n", options.fetch("-n", ROWS.to_s)) unless @json && !options.key?("-n")
         @files = arguments
         parser.error("which FILE?") if @files.empty? && !@help
       end
@@ -61,6 +66,9 @@ module Memprofiler
         end
 
         CLI.print_out(@json ? json(profile) : text(profile))
+      rescue MissingLabelError => e
+        without = @files.reject { |file| Profile.load(file).labels.include?(:class) }
+        raise MissingLabelError, "#{without.join(", ")}: #{e.message}"
       end
 
       private
@@ -99,12 +107,12 @@ module Memprofiler
 
       def json(profile)
         require_relative "../report/json"
-        Report::JSON.generate(profile, @metric, by: @by, count: @count, files: @files)
+        Report::JSON.generate(profile, @metric, by: @by, count: @count, sort: @sort, files: @files)
       end
 
       def text(profile)
         report = Report.new(profile, width: CLI.width($stdout))
-        "#{report.head}\n#{report.table(@metric, by: @by, count: @count)}"
+        "#{report.head}\n#{report.table(@metric, by: @by, count: @count, sort: @sort)}"
       end
     end
   end

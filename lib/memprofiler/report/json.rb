@@ -5,22 +5,44 @@ require_relative "../profile"
 
 module Memprofiler
   class Report
-    # The rows of Profile#top for scripts, with what Head says in words.
+    # The rows of Profile#top for scripts, with what Head says in words. What is
+    # listed in the metadata is an Array here, however many there are. The shape is
+    # in docs/reading-a-profile.md.
     module JSON
+      LISTS = { pid: :pids, same_pid: :same_pids, intervals: :intervals, run: :runs }.freeze
+      private_constant :LISTS
+
       module_function
 
       # @param profile [Profile]
       # @param metric [Symbol]
       # @param by [Symbol]
-      # @param count [Integer, nil]
+      # @param count [Integer, nil] how many rows; nil: all
       # @param files [Array<String>] where the profile came from
+      # @param sort [Symbol] see Profile#top
       # @return [String] one JSON object, with a newline at its end
       # @raise see Profile#top
-      def generate(profile, metric, by:, count:, files:)
-        rows = profile.top(metric, by: by, n: count).map(&:to_h)
-        document = { files: files, metric: metric, unit: profile.sample_types[metric], by: by,
-                     total: profile.total(metric), rows: rows, metadata: profile.metadata }
+      def generate(profile, metric, by:, count:, files:, sort: :flat)
+        rows = profile.top(metric, by: by, n: count, sort: sort).map(&:to_h)
+        document = { files: files, metric: metric, unit: profile.sample_types[metric], by: by, sort: sort,
+                     total: profile.total(metric), error: error(profile, metric), rows: rows,
+                     metadata: metadata(profile) }
         "#{::JSON.pretty_generate(utf8(document))}\n"
+      end
+
+      def error(profile, metric)
+        column = profile.sample_types.keys.index(metric)
+        Profile::Sampling.new(profile.model, profile.metadata).total_error(column)
+      end
+
+      def metadata(profile)
+        metadata = profile.metadata
+        lists = LISTS.to_h do |key, name|
+          list = Profile::Metadata.list(metadata[key])
+          [name, list.map { |item| item.match?(/\A\d{1,18}\z/) ? item.to_i : item }]
+        end
+        lists[:intervals] = [metadata[:interval]].compact if lists[:intervals].empty?
+        { processes: 1, **metadata.except(*LISTS.keys), **lists }
       end
 
       # File names may be in any encoding; JSON is UTF-8.
@@ -32,7 +54,7 @@ module Memprofiler
         else value
         end
       end
-      private_class_method :utf8
+      private_class_method :error, :metadata, :utf8
     end
   end
 end
