@@ -53,9 +53,30 @@ RSpec.describe Memprofiler::Report do
       expect(head(profile)).not_to match(/error|estimate/)
     end
 
-    it "warns of few samples" do
-      profile = Profiles.build({ ["a /a.rb:1"] => [1024, 40_960, 0, 0] }, period: 512, comments: { interval: 512, samples: 2 })
-      expect(head(profile)).to include("few samples: numbers are guesses")
+    it "says in a line that there are few samples, which is less than twenty as in tables" do
+      few, enough = [19, 20].map do |samples|
+        Profiles.build({ ["a /a.rb:1"] => [512 * samples, 40_960, 512, 2048] }, period: 512,
+                                                                                comments: { interval: 512, samples: samples, live_samples: 1 })
+      end
+      expect(head(few)).to eq(<<~TEXT)
+        a profile of another program
+        few samples: 19 of allocations, 1 of objects in use; take the numbers as hints (one in 512 is: use a smaller interval, or run longer)
+        sizes: 1 kB = 1000 bytes
+      TEXT
+      expect(head(enough)).to include("samples: 20 of allocations").and include("error")
+      expect(head(enough)).not_to include("few")
+    end
+
+    it "says in a line that there are none" do
+      none = Profiles.build({}, comments: { memprofiler: "0.1.0", interval: 512, samples: 0, live_samples: 0, heap_live_slots: 900, hooks_rearmed: 2 })
+      expect(head(none)).to eq(<<~TEXT)
+        memprofiler 0.1.0
+        no object was sampled (one in 512 is: use a smaller interval, or run longer)
+        note: times that Ruby dropped the profiler's hooks, and they were set again: 2
+      TEXT
+      exact = Profiles.build({}, comments: { memprofiler: "0.1.0", interval: 1, samples: 0 })
+      expect(head(exact)).to end_with("no object was allocated: every one would have been recorded (interval 1)\n")
+      expect(head(sampled - sampled)).to end_with(", difference of two profiles, 0.000 s apart\nno change\n")
     end
 
     it "says what is missing" do
@@ -70,9 +91,10 @@ RSpec.describe Memprofiler::Report do
 
     it "says which part of the samples was followed" do
       comments = { interval: 64, track_one_in: 4, samples: 500 }
-      expect(head(Profiles.build({}, comments: comments)))
+      stacks = { ["a /a.rb:1"] => [32_000, 1_280_000, 0, 0] }
+      expect(head(Profiles.build(stacks, comments: comments)))
         .to include("interval: one object in 64 sampled, one in 4 of these followed until it died; values are estimates\n")
-      expect(head(Profiles.build({}, comments: { **comments, interval: 1 })))
+      expect(head(Profiles.build(stacks, comments: { **comments, interval: 1 })))
         .to include("interval: every object counted, one in 4 of these followed until it died; inuse_* are estimates\n")
     end
 

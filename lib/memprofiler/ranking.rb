@@ -102,8 +102,9 @@ module Memprofiler
       end
 
       def partly_labelled
-        "#{@metadata[:processes_without_class]} of the #{@metadata[:processes]} profiles in this sum are without class " \
-          "labels: leave them out, or collect them with flush(labels: [:class])"
+        part, whole = @metadata.values_at(:processes_without_class, :processes)
+        "#{part} of the #{whole} profiles in this sum are without class labels: leave them out, or collect them with " \
+          "flush(labels: [:class])"
       end
 
       def add_flat(row, sample)

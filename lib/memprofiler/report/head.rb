@@ -4,7 +4,6 @@ module Memprofiler
   class Report
     # How a profile was made and what it lacks, in a few lines.
     class Head
-      FEW = 100 # samples in all; below, whole tables are guesswork
       # Bytes that the estimate may be off without a note: what a program had before it was profiled
       # is in the heap as well.
       UNSEEN_BYTES = 16_000_000
@@ -26,7 +25,7 @@ module Memprofiler
         unseen_objects: "objects that Ruby allocated past the profiler: %s",
         hooks_rearmed: "times that Ruby dropped the profiler's hooks, and they were set again: %s"
       }.freeze
-      private_constant :FEW, :UNSEEN_BYTES, :PROBLEMS
+      private_constant :UNSEEN_BYTES, :PROBLEMS
 
       # @param profile [Profile]
       def initialize(profile)
@@ -37,7 +36,10 @@ module Memprofiler
 
       # @return [Array<String>]
       def lines
-        [source, *sampling, *tracked, *problems, "sizes: 1 kB = 1000 bytes"].compact
+        return [source, none, *problems] if @profile.model[:samples].empty?
+
+        of_the_heap = tracked.to_a.drop(few? ? 1 : 0)
+        [source, *sampling, *of_the_heap, *problems, "sizes: 1 kB = 1000 bytes"].compact
       end
 
       private
@@ -54,9 +56,25 @@ module Memprofiler
         samples = @metadata[:samples]
         return [] unless samples.is_a?(Integer)
         return ["exact: every object was recorded (interval 1)"] if exact?
+        return ["few samples: #{counts(samples)}; take the numbers as hints#{remedy}"] if few?
 
-        few = "few samples: numbers are guesses; use a smaller interval or run longer" if samples < FEW
-        [interval, "samples: #{Units.value(samples, "count")} of allocations#{live_samples}", error(samples), few]
+        [interval, "samples: #{counts(samples)}", error(samples)]
+      end
+
+      def none
+        return "no change" if @metadata[:difference]
+        return "no object was allocated: every one would have been recorded (interval 1)" if exact?
+
+        "no object was sampled#{remedy}"
+      end
+
+      def few?
+        @metadata[:samples].is_a?(Integer) && @metadata[:samples] < FEW && !exact? && !@metadata[:difference]
+      end
+
+      def remedy
+        interval = @metadata[:interval]
+        " (one in #{interval} is: use a smaller interval, or run longer)" if interval.is_a?(Integer) && interval > 1
       end
 
       def exact?
@@ -77,9 +95,10 @@ module Memprofiler
         "interval: one object in #{nominal} sampled#{part}; values are estimates"
       end
 
-      def live_samples
+      def counts(samples)
         live = @metadata[:live_samples]
-        live.is_a?(Integer) ? ", #{Units.value(live, "count")} of objects in use" : ""
+        in_use = ", #{Units.value(live, "count")} of objects in use" if live.is_a?(Integer)
+        "#{Units.value(samples, "count")} of allocations#{in_use}"
       end
 
       def error(samples)

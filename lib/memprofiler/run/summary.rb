@@ -9,10 +9,9 @@ module Memprofiler
     class Summary
       ROWS = 10
       MERGED = "merged"
-      NO_SAMPLES = "no object was sampled, so there is nothing to show\n"
       NONE_LEFT = "left no profile (exit!, exec, killed, or it could not write at its end)"
       RUNNING = ["still running: its profile comes later", "still running: their profiles come later"].freeze
-      private_constant :ROWS, :MERGED, :NO_SAMPLES, :NONE_LEFT, :RUNNING
+      private_constant :ROWS, :MERGED, :NONE_LEFT, :RUNNING
 
       # Writes the sum of all profiles too, if there are several.
       #
@@ -33,7 +32,7 @@ module Memprofiler
         return "memprofiler: #{without_profile}\n#{notes}" unless @profile
 
         report = Report.new(@profile, width: width)
-        return "\n#{report.head}#{notes}\n#{NO_SAMPLES}" if @profile.model[:samples].empty?
+        return "\n#{report.head}#{notes}" if @profile.model[:samples].empty?
 
         ["\n", report.head, notes, "\n",
          report.table(:alloc_space, by: :line, count: ROWS), "\n",
