@@ -32,6 +32,14 @@ RSpec.describe Memprofiler::Profile do
       expect(profile.comments.last).to eq("made by hand")
     end
 
+    it "comments that pprof doesn't print as metadata too" do
+      one = Profiles.build({}, comments: { "memprofiler" => "0.1.0", "# pid" => 7, "# samples" => 3, "dropped_samples" => 1 })
+      expect(one.metadata).to eq(memprofiler: "0.1.0", pid: 7, samples: 3, dropped_samples: 1)
+      sum = one + Profiles.build({}, comments: { memprofiler: "0.1.0", pid: 8, samples: 4 })
+      expect(sum.metadata).to eq(memprofiler: "0.1.0", pid: "7, 8", samples: 7, dropped_samples: 1, processes: 2)
+      expect(sum.comments.grep_v(/\A#/)).to eq(["memprofiler: 0.1.0", "dropped_samples: 1", "processes: 2"])
+    end
+
     it "samples with their stacks" do
       profile = Profiles.build(["String#dup", "a /a.rb:5", { "class" => "String", "age" => [3, "collections"] }] => [3, 120, 1, 40])
       sample = profile.samples.first
@@ -48,7 +56,7 @@ RSpec.describe Memprofiler::Profile do
 
     it "little of its bytes when inspected" do
       profile.pprof_data
-      expect(profile.inspect).to match(/\A#<Memprofiler::Profile \d+ bytes>\z/)
+      expect(profile.inspect).to match(/\A#<Memprofiler::Profile \(\d+ bytes of pprof\)>\z/)
     end
   end
 

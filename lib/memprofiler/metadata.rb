@@ -3,13 +3,18 @@
 module Memprofiler
   class Profile
     # The comments of a profile, read as "key: value", and their sum over files.
+    # Go's pprof prints all comments above each of its tables, but those that begin
+    # with "#".
     module Metadata
-      LINE = /\A([a-z][a-z_]*): (.*)\z/m
+      LINE = /\A(?:# )?([a-z][a-z_]*): (.*)\z/m
       # Of several files the largest counts: these say how each was sampled.
       LARGEST = %i[interval track_one_in].freeze
       # Something went past the profile; left out when 0.
       PROBLEMS = %i[dropped_samples untracked_samples thinned_samples truncated_stacks overflow_stacks lost_collections
                     lost_samples hooks_rearmed unseen_objects].freeze
+      # What whoever reads a table should know; the rest is for the report's head.
+      PRINTED = [*PROBLEMS, :memprofiler, :interval, :intervals, :processes, :difference, :same_pid, :stopped,
+                 :ractors].freeze
       # What grows from one profile of a collector to the next.
       COUNTED = [*PROBLEMS, :samples, :collections, :own_objects].freeze
       LIVING = %i[live_samples tracked_objects].freeze
@@ -17,7 +22,7 @@ module Memprofiler
       WHOLE = [:samples, *LIVING, :heap_live_slots, :heap_bytes].freeze
       # Of several files the numbers are listed.
       LISTED = %i[pid same_pid].freeze
-      private_constant :LINE, :LARGEST, :COUNTED, :LIVING, :WHOLE, :LISTED
+      private_constant :LINE, :LARGEST, :COUNTED, :LIVING, :WHOLE, :LISTED, :PRINTED
 
       module_function
 
@@ -37,7 +42,7 @@ module Memprofiler
 
       # @return [Array<String>] comments that parse to the same Hash
       def format(metadata)
-        metadata.map { |key, value| "#{key}: #{value}" }
+        metadata.map { |key, value| "#{"# " unless PRINTED.include?(key)}#{key}: #{value}" }
       end
 
       # The metadata of two profiles together: counts are added up, of settings

@@ -214,13 +214,14 @@ module Memprofiler
       Time.at(0, nanos, :nanosecond) unless nanos.zero?
     end
 
-    # @return [Array<String>] the file's comments, "key: value" in this library's
+    # @return [Array<String>] the file's comments, "key: value" or "# key: value" in this library's
+    #   ("#" keeps pprof from printing them above its tables)
     def comments
       model[:comments]
     end
 
-    # @return [Hash{Symbol => Integer, String}] the comments that are "key: value":
-    #   how the profile was made and what was dropped
+    # @return [Hash{Symbol => Integer, String}] the comments that are "key: value": how the profile was
+    #   made and what was dropped. What a sum has several of is a text, as "5772, 5787".
     def metadata
       @metadata ||= Metadata.parse(comments).freeze
     end
@@ -252,7 +253,7 @@ module Memprofiler
     end
 
     def inspect
-      size = @pprof_data && " #{@pprof_data.bytesize} bytes"
+      size = @pprof_data && " (#{@pprof_data.bytesize} bytes of pprof)"
       "#<#{self.class}#{size}>"
     end
 
