@@ -45,17 +45,23 @@ static void set_tables(VALUE hash, const mp_recorder *recorder)
 }
 
 /*
- * How the profiler itself is doing.
+ * How the profiler itself is doing. docs/stats.md says what to look at, and what to do about it.
  *
- * @return [Hash{Symbol => Object}] counts since the start of this run; sizes in bytes, times in
- *   nanoseconds:
- *   `running`, `interval`, `interval_in_force`, `track_one_in`, `track_one_in_force`, `liveness`,
- *   `collections` (completed ones seen), `allocations` (objects seen by the hook),
- *   `unseen_objects` (allocated, says the VM, but past the hook), `samples`, `dropped_samples` (no
- *   memory), `untracked_samples` (counted, not followed), `thinned_samples`, `truncated_stacks`,
- *   `overflow_stacks`, `lost_collections`, `lost_samples`, `reused_addresses`, `hooks_rearmed`,
- *   `own_objects`; what the tables hold: `live_samples`, `live_bytes`, `stacks`, ..., `memory` (all
- *   of it); and of the last flush: `flush_gvl_ns`, `flush_longest_piece_ns`
+ * @return [Hash{Symbol => Integer, Symbol, Boolean}] of the current run, or of the one that `stop`
+ *   ended:
+ *   - what was asked for, and is in force: `running`, `liveness` (`:mark` or `:free`), `interval`,
+ *     `interval_in_force` (objects), `track_one_in`, `track_one_in_force` (samples)
+ *   - seen, in objects: `allocations` (by the hook), `unseen_objects` (allocated, says the VM, but
+ *     past the hook), `own_objects` (the profiler's, kept out); `collections` (whose dead are known)
+ *   - in samples: `samples` (taken), `dropped_samples` (not counted), `untracked_samples` (counted,
+ *     not followed: no memory), `thinned_samples` (given up at max_samples), `truncated_stacks`,
+ *     `overflow_stacks`, `lost_samples` (given up since a collection went unseen),
+ *     `reused_addresses` (dead, which was seen late); in times: `lost_collections`, `hooks_rearmed`
+ *   - what the tables hold, in items: `live_samples`, `stacks`, `raw_stacks`, `sites`, `raw_sites`,
+ *     `functions`, `locations`, `strings`, `frames`, `classes`, `threads`; in bytes of the
+ *     profiler's own: `live_bytes` (the table of living samples), `memory` (all of them)
+ *   - `flushes` (of this collector), and of the last one in nanoseconds: `flush_gvl_ns`,
+ *     `flush_longest_piece_ns` (the GVL held, in all and without a break)
  * @raise [NotStartedError] it was never started
  */
 VALUE mp_collector_stats(VALUE self)
