@@ -3,6 +3,7 @@
 require_relative "memprofiler/version"
 require_relative "memprofiler/errors"
 require_relative "memprofiler/profile"
+require_relative "memprofiler/arguments" # signal handlers, where nothing can be loaded, may flush and write
 require_relative "memprofiler/vm_faults"
 require_relative "memprofiler/memprofiler"
 

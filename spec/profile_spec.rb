@@ -3,6 +3,7 @@
 require "tmpdir"
 require "pathname"
 require "zlib"
+require_relative "support/child"
 require_relative "support/profiles"
 
 RSpec.describe Memprofiler::Profile do
@@ -87,6 +88,20 @@ RSpec.describe Memprofiler::Profile do
       ensure
         File.umask(before)
       end
+    end
+
+    it "may be written by a signal handler" do
+      total = Child.value(<<~RUBY)
+        collector = Memprofiler::Collector.new(interval: 1).start
+        held = Array.new(1_000) { Object.new }
+        written = nil
+        trap(:USR1) { written = collector.flush.write("heap.pb.gz") }
+        Process.kill(:USR1, Process.pid)
+        Thread.pass until written
+        collector.stop
+        [Memprofiler::Profile.load("heap.pb.gz").total(:alloc_objects), held].first
+      RUBY
+      expect(total).to be >= 1_000
     end
 
     it "writes bytes, whatever the program transcodes" do
