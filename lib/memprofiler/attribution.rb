@@ -8,6 +8,8 @@ module Memprofiler
     # Lines, files and gems are those of Ruby code: a C function has none, and
     # neither has Ruby's own library in Ruby (`<internal:kernel>`), so what they
     # allocate goes to the nearest caller that has one.
+    #
+    # @api private
     class Attribution
       GROUPS = %i[line file gem function class].freeze
       # Frames of this library, by file or by name space. A program sees none of them.

@@ -4,6 +4,8 @@ module Memprofiler
   class Profile
     # Adds profiles up, or subtracts one from another. Each has its own numbers
     # for functions and locations, so everything is renumbered into one table.
+    #
+    # @api private
     class Combination
       DIFFERENT_RUNS = "these are not an earlier and a later profile of one collector, in this order " \
                        "(to compare two runs: go tool pprof -diff_base)"

@@ -5,6 +5,8 @@ module Memprofiler
     # The comments of a profile, read as "key: value", and their sum over files.
     # Go's pprof prints all comments above each of its tables, but those that begin
     # with "#".
+    #
+    # @api private
     module Metadata
       LINE = /\A(?:# )?([a-z][a-z_]*): (.*)\z/m
       # Of several files the largest counts: these say how each was sampled.

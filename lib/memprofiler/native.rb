@@ -5,6 +5,8 @@ require "rbconfig"
 module Memprofiler
   # Where a checkout keeps the extension that was built for this very Ruby. Each
   # has a folder of its own: to load what was built for another can crash.
+  #
+  # @api private
   module Native
     # @return [String] absolute path, whether there is a file or not
     def self.path

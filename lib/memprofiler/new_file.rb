@@ -7,6 +7,8 @@ module Memprofiler
   # suites replace ::File by fakes), and gives each method just what it takes:
   # Ruby asks anything else for to_str, to_int or to_hash, which a program's own
   # method_missing may answer.
+  #
+  # @api private
   module NewFile
     FILE = ::File
     PROCESS = ::Process

@@ -3,6 +3,8 @@
 module Memprofiler
   class Profile
     # Tells from a file's path which gem it is of.
+    #
+    # @api private
     module Origin
       PLATFORM = /(?:x86|x64|i\d86|arm|aarch64|universal|java|jruby|mswin|mingw|darwin|linux|ppc|powerpc|s390|riscv)/
       # .../gems/rack-2.2.4/lib/rack.rb; the last such folder is the one that holds the file.

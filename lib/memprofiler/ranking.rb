@@ -3,6 +3,8 @@
 module Memprofiler
   class Profile
     # Sums up a profile's samples in one way of grouping, for all metrics at once.
+    #
+    # @api private
     class Ranking
       NO_CLASS = "(no class)"
       ORDERS = %i[flat cumulative].freeze

@@ -9,6 +9,8 @@ require_relative "report/table"
 
 module Memprofiler
   # A profile as text for people.
+  #
+  # @api private
   class Report
     # @param profile [Profile]
     # @param width [Integer, nil] columns of the terminal, which lines are cut to;

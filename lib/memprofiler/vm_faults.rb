@@ -17,13 +17,31 @@ module Memprofiler
     # Stands before Ractor.new.
     module RactorGuard
       def new(...)
-        Memprofiler.ractor_is_coming
+        VMFaults.ractor_is_coming
         super
       end
+    end
+
+    module_function
+
+    def ractor_is_coming
+      reason = :"a Ractor was created, which this Ruby can't survive while profiled (bug 18464)"
+      return unless Memprofiler.stop_all(reason)
+
+      warn "memprofiler: profiling ends here: Ruby #{RUBY_VERSION} crashes when a Ractor starts while " \
+           "allocations are watched (Ruby bug 18464)"
+    end
+
+    def guard_ractors
+      return if Ractor.singleton_class.include?(RactorGuard)
+
+      Ractor.singleton_class.prepend(RactorGuard)
     end
   end
 
   class << self
+    private
+
     # Called by Collector#start.
     # @raise [Error] this Ruby can't be profiled (any more)
     # @api private
@@ -33,26 +51,10 @@ module Memprofiler
                      "(Ruby bug 19482): use 3.2.3 or later"
       end
       return unless VMFaults::RACTORS_CRASH
-      return guard_ractors if Ractor.count == 1
+      return VMFaults.guard_ractors if Ractor.count == 1
 
       raise Error, "Ruby #{RUBY_VERSION} crashes when a Ractor starts while allocations are watched (Ruby bug " \
                    "18464), and one is running: use 3.1.4, 3.2.3 or later"
-    end
-
-    # @api private
-    def ractor_is_coming
-      return unless stop_all(:"a Ractor was created, which this Ruby can't survive while profiled (bug 18464)")
-
-      warn "memprofiler: profiling ends here: Ruby #{RUBY_VERSION} crashes when a Ractor starts while " \
-           "allocations are watched (Ruby bug 18464)"
-    end
-
-    private
-
-    def guard_ractors
-      return if Ractor.singleton_class.include?(VMFaults::RactorGuard)
-
-      Ractor.singleton_class.prepend(VMFaults::RactorGuard)
     end
   end
 end
