@@ -10,9 +10,9 @@ module Memprofiler
   # The metrics of a heap profile, all of them estimates of the true value:
   #
   #   :alloc_objects  objects allocated since the collector's start
-  #   :alloc_space    bytes of these, the slot and what the object owned
-  #   :inuse_objects  objects that the last collection before the profile left alive
-  #   :inuse_space    bytes of these
+  #   :alloc_space    bytes of these, the slot and the most that the object was seen to own
+  #   :inuse_objects  objects that the last completed collection left alive
+  #   :inuse_space    bytes of these, the slot and what the object owned at the flush
   #
   # This file is loaded into profiled programs, so it loads the analysis only
   # when it is asked for.

@@ -22,9 +22,10 @@ module Memprofiler
 
             --metric METRIC  what is counted (default: inuse_space)
                                alloc_objects  objects allocated
-                               alloc_space    bytes of these, with what they owned
-                               inuse_objects  objects alive after the last collection
-                               inuse_space    bytes of these
+                               alloc_space    bytes of these, with what they owned at most
+                               inuse_objects  objects alive after the last collection (run
+                                              collects at the end)
+                               inuse_space    bytes of these, with what they own then
             --by WHAT        what a row is (default: line)
                                line, file, gem  Ruby code; C functions count for their caller
                                function         C functions too
