@@ -6,7 +6,7 @@ Gem::Specification.new do |spec|
   spec.name = "memprofiler"
   spec.version = Memprofiler::VERSION
   spec.authors = ["memprofiler contributors"]
-  spec.summary = "Where a Ruby program allocates memory, and what holds it, as a pprof profile"
+  spec.summary = "Which lines of a Ruby program allocate memory, and which made what is still in use"
   spec.description = "A sampling memory profiler for CRuby, cheap enough for production: allocated and live objects " \
                      "and bytes by stack, written as pprof files that `go tool pprof` and others open."
   spec.license = "MIT"
