@@ -252,6 +252,28 @@ RSpec.describe Memprofiler::Collector, "stacks" do
       expect(files.map { |frame| frame.file.valid_encoding? }).to all(be(true))
     end
 
+    it "of one file are one, however the program was started and whatever it gave to eval" do
+      files = Dir.mktmpdir do |dir|
+        dir = File.realpath(dir)
+        Dir.mkdir(File.join(dir, "a"))
+        Dir.mkdir(File.join(dir, "b"))
+        File.write(File.join(dir, "b", "main.rb"), <<~RUBY)
+          require "memprofiler"
+          collector = Memprofiler::Collector.new(interval: 1).start
+          Dir.chdir("/")
+          eval("def made = ['x']", binding, __FILE__, __LINE__)
+          kept = made
+          at_exit do
+            files = collector.flush.samples.flat_map { |s| s.stack.map(&:file) }.uniq.reject { |file| file == "" || file.start_with?("<") }
+            $stdout.write(files.map { |file| file.delete_prefix(#{dir.inspect}) }.inspect)
+          end
+        RUBY
+        IO.popen([RbConfig.ruby, "--disable-gems", *Child::LOAD_PATH.flat_map { |path| ["-I", path] }, "../b/main.rb"],
+                 chdir: File.join(dir, "a"), &:read)
+      end
+      expect(files).to eq(["/b/main.rb"].inspect)
+    end
+
     it "and addresses of locations are the same in each flush and each process" do
       program = <<~RUBY
         Thing = Class.new { def make = [1].map { |x| { x => Class.new { def m = ["x"] }.new.m } } }

@@ -21,7 +21,7 @@ module Child
   # The program's last value is the answer; what it prints is its own.
   FRAME = <<~RUBY
     require "memprofiler"
-    value = eval(File.read("program.rb"), TOPLEVEL_BINDING, "program.rb")
+    value = eval(File.read("code"), TOPLEVEL_BINDING, "program.rb") # no such file: a real one would be named by its path
     File.binwrite("answer", Marshal.dump(value))
   RUBY
 
@@ -36,7 +36,7 @@ module Child
   # @raise [Died] with the beginning of its error output, when it did not get to its end
   def ruby(code, options: [], env: {})
     Dir.mktmpdir do |dir|
-      File.write(File.join(dir, "program.rb"), code)
+      File.write(File.join(dir, "code"), code)
       status = run(dir, options, env)
       out, err = %w[out err].map { |name| File.read(File.join(dir, name), encoding: "UTF-8") }
       answer = File.join(dir, "answer")

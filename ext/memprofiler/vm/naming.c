@@ -1,13 +1,19 @@
 #include "naming.h"
 
+#include <limits.h>
 #include <ruby/encoding.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "../core/names.h"
 #include "deaths.h"
 #include "run.h"
 
 static VALUE own_folder = Qnil;
+static char start_folder[PATH_MAX];    /* where a script's relative path starts from */
 static VALUE thread_name, thread_to_s; /* unbound, so that nobody's override runs */
 static ID id_bind_call;
 
@@ -70,6 +76,26 @@ typedef struct {
     int line;
 } frame_names;
 
+/*
+ * Ruby's own frame below <main> (3.1), and code given to eval with a file's name, have the path as it
+ * was written only; other frames call the same file by its real one. What isn't there keeps its name.
+ */
+static VALUE real_path(VALUE path)
+{
+    char whole[2 * PATH_MAX], real[PATH_MAX];
+    struct stat status;
+    const char *name = RSTRING_PTR(path);
+    size_t length = (size_t)RSTRING_LEN(path);
+    if (length == 0 || length >= PATH_MAX || memchr(name, 0, length)) return path;
+    if (name[0] == '(' || name[0] == '<' || name[0] == '-') return path;
+    int absolute = name[0] == '/';
+    if (!absolute && !start_folder[0]) return path;
+    snprintf(whole, sizeof whole, "%s%s%.*s", absolute ? "" : start_folder, absolute ? "" : "/",
+             (int)length, name);
+    if (!realpath(whole, real) || stat(real, &status) != 0 || !S_ISREG(status.st_mode)) return path;
+    return rb_enc_str_new_cstr(real, rb_enc_get(path));
+}
+
 static VALUE read_frame(VALUE arg)
 {
     frame_names *names = (frame_names *)arg;
@@ -82,7 +108,7 @@ static VALUE read_frame(VALUE arg)
         return Qnil;
     }
     names->file = rb_profile_frame_absolute_path(names->frame);
-    if (NIL_P(names->file)) names->file = path;
+    if (NIL_P(names->file)) names->file = real_path(path);
     VALUE line = rb_profile_frame_first_lineno(names->frame);
     if (FIXNUM_P(line) && FIX2LONG(line) > 0) names->line = (int)FIX2LONG(line);
     return Qnil;
@@ -264,6 +290,7 @@ void mp_naming_own_folder(VALUE folder)
 
 void mp_naming_init(void)
 {
+    if (!getcwd(start_folder, sizeof start_folder)) start_folder[0] = 0;
     id_bind_call = rb_intern("bind_call");
     ID instance_method = rb_intern("instance_method");
     thread_name = rb_funcall(rb_cThread, instance_method, 1, ID2SYM(rb_intern("name")));
