@@ -201,7 +201,7 @@ RSpec.describe Memprofiler::Collector, "at interval 1" do
       Process.warmup if Process.respond_to?(:warmup)
       collectors.map { |collector| collector.flush(labels: [:class], gc: true).metadata }.push(kept.size)
     RUBY
-    harmless = %i[memprofiler ruby pid interval interval_in_force track_one_in liveness samples live_samples tracked_objects
+    harmless = %i[memprofiler ruby pid run interval interval_in_force track_one_in liveness samples live_samples tracked_objects
                   heap_live_slots collections own_objects]
     said.take(2).each { |metadata| expect(metadata.keys - harmless).to eq([]) }
   end

@@ -37,6 +37,8 @@ void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t heap_bytes)
     line(c, "memprofiler: %s", our_version);
     line(c, "ruby: %s", our_ruby);
     number(c, "pid", (uint64_t)getpid());
+    line(c, "run: %08llx-%08llx", (unsigned long long)(run->id >> 32),
+         (unsigned long long)(run->id & 0xffffffff));
     number(c, "interval", recorder->options.interval);
     number(c, "track_one_in", (uint64_t)recorder->options.track_one_in << recorder->doublings);
     line(c, "liveness: %s", run->liveness == MP_LIVENESS_MARK ? "mark" : "free");

@@ -1,6 +1,7 @@
 #include "run.h"
 
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../core/error.h"
@@ -57,12 +58,21 @@ static int name_kinds(mp_run *run)
     return MP_OK;
 }
 
+/* Not from Ruby's generator, nor from the seed, which may be the same everywhere. */
+static uint64_t new_id(void)
+{
+    uint64_t id;
+    if (getentropy(&id, sizeof id) != 0) id = (uint64_t)getpid() << 32 ^ (uint64_t)time(NULL);
+    return id;
+}
+
 mp_run *mp_run_new(const mp_options *options, mp_liveness liveness)
 {
     mp_run *run = mp_calloc(1, sizeof *run);
     if (!run) return NULL;
     run->holders = 1;
     run->slot = -1;
+    run->id = new_id();
     run->liveness = liveness;
     run->alone = 1;
     run->recorder = mp_recorder_new(options);
@@ -270,6 +280,7 @@ void mp_run_compact(mp_run *run)
 void mp_run_forked(mp_run *run, VALUE here)
 {
     mp_run_lock_init(run);
+    run->id = new_id();
     mp_recorder *recorder = run->recorder;
     /* Or every worker would sample the same allocations. */
     mp_recorder_reseed(recorder, (uint64_t)getpid());
