@@ -23,6 +23,15 @@ static void number(mp_comments *c, const char *key, uint64_t value)
     line(c, "%s: %llu", key, (unsigned long long)value);
 }
 
+/*
+ * What is of interest to the report's head only: pprof prints all comments above each of its tables,
+ * but those that begin with "#".
+ */
+static void quiet(mp_comments *c, const char *key, uint64_t value)
+{
+    line(c, "# %s: %llu", key, (unsigned long long)value);
+}
+
 /* What went wrong is told only where it did. */
 static void problem(mp_comments *c, const char *key, uint64_t value)
 {
@@ -35,18 +44,18 @@ void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t heap_bytes)
     const mp_counts *counts = &recorder->counts;
     c->count = 0;
     line(c, "memprofiler: %s", our_version);
-    line(c, "ruby: %s", our_ruby);
-    number(c, "pid", (uint64_t)getpid());
-    line(c, "run: %08llx-%08llx", (unsigned long long)(run->id >> 32),
+    line(c, "# ruby: %s", our_ruby);
+    quiet(c, "pid", (uint64_t)getpid());
+    line(c, "# run: %08llx-%08llx", (unsigned long long)(run->id >> 32),
          (unsigned long long)(run->id & 0xffffffff));
     number(c, "interval", recorder->options.interval);
-    number(c, "track_one_in", (uint64_t)recorder->options.track_one_in << recorder->doublings);
-    line(c, "liveness: %s", run->liveness == MP_LIVENESS_MARK ? "mark" : "free");
-    number(c, "samples", counts->samples);
-    number(c, "heap_live_slots", rb_gc_stat(sym_heap_live_slots));
-    if (heap_bytes) number(c, "heap_bytes", heap_bytes);
-    number(c, "collections", recorder->completed);
-    number(c, "own_objects", counts->own_objects);
+    quiet(c, "track_one_in", (uint64_t)recorder->options.track_one_in << recorder->doublings);
+    line(c, "# liveness: %s", run->liveness == MP_LIVENESS_MARK ? "mark" : "free");
+    quiet(c, "samples", counts->samples);
+    quiet(c, "heap_live_slots", rb_gc_stat(sym_heap_live_slots));
+    if (heap_bytes) quiet(c, "heap_bytes", heap_bytes);
+    quiet(c, "collections", recorder->completed);
+    quiet(c, "own_objects", counts->own_objects);
 
     problem(c, "dropped_samples", counts->dropped);
     problem(c, "untracked_samples", counts->untracked);
@@ -65,8 +74,8 @@ void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t heap_bytes)
 
 void mp_comments_write_living(mp_comments *c, uint64_t samples, uint64_t objects)
 {
-    number(c, "live_samples", samples);
-    number(c, "tracked_objects", objects);
+    quiet(c, "live_samples", samples);
+    quiet(c, "tracked_objects", objects);
 }
 
 static void read_constant(const char *name, char *into, size_t room)
