@@ -318,6 +318,21 @@ RSpec.describe "memprofiler run", :command do
       expect(profiles.size).to eq(1)
       expect(allocated("early.rb:1")).to eq(70_000)
     end
+
+    # By then Ruby has taken off all hooks: the collection of the second profile must be seen all the same,
+    # or, where there was one before it, the first profile stays.
+    {
+      "it allocates" => ["$late = Array.new(30_000) { Object.new }", "$held = Array.new(5_000) { Object.new }"],
+      "it collects" => ["$late = Array.new(30_000) { Object.new }; GC.start", "$held = Array.new(5_000) { Object.new }"],
+      "Ruby says what was meant" => ["", "$held = Array.new(5_000) { Object.new }; no_such_name"]
+    }.each do |name, (late, program)|
+      it "is known for what it holds, whatever comes after our handler (#{name})" do
+        script("early.rb", "at_exit { #{late} }\n")
+        run_ruby("-r./early.rb", "-e", program, options: %w[--interval 1])
+        held = load(profiles.first).top(:inuse_objects).find { |row| row.name == "-e:1" }
+        expect(held.flat).to be_between(5_000, 5_020)
+      end
+    end
   end
 
   describe "a program that does what it likes" do

@@ -337,6 +337,8 @@ VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self)
     int heap = boolean("heap", given[2]);
     if (!collector->run) rb_raise(mp_eNotStarted, "the collector was never started");
 
+    /* Ruby takes all hooks off before it runs the last finalizers, and other tools do. */
+    if (collector->run->armed) mp_hooks_check(collector->run);
     /* Before the thread is marked: finalizers that run now are the program's. */
     if (collect && collector->run->armed) {
         /* Threads that have ended are pinned until they are named: they must not look alive. */

@@ -31,7 +31,7 @@ void mp_hooks_disarm(mp_run *run);
 void mp_hooks_tidy(void);
 /* Stop every run there is, for this reason; true when there was one. */
 int mp_hooks_stop_all(const char *reason);
-/* The VM may have lost our events (bug 19112): allocates one object to see, and arms again. */
+/* The VM may have lost our events (bug 19112): allocates one object of ours to see, and arms again. */
 void mp_hooks_check(mp_run *run);
 
 /* Have mp_run_settle called for all runs soon, outside any hook. Legal in every hook. */

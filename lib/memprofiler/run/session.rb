@@ -102,6 +102,9 @@ module Memprofiler
       # As `finish`, when there is much that the first profile doesn't have.
       def finish_again
         return unless @path && @collector.running? && allocated > @allocated * (1 + MUCH_MORE)
+        # By now Ruby has taken off all hooks. What lives can't be told after a collection
+        # since then, and the first profile is the better one.
+        return if @collector.stats[:lost_collections] > @lost_collections
 
         Memprofiler.own { holding_back(HOLD_BACK) { FILE.rename(write_profile, @path) } }
       rescue Exception => e # rubocop:disable Lint/RescueException
@@ -120,6 +123,7 @@ module Memprofiler
       def write_profile
         profile = @collector.flush(labels: [:class], gc: true, heap: true)
         @allocated = allocated
+        @lost_collections = @collector.stats[:lost_collections]
         with_descriptors { write(profile) }
       end
 
