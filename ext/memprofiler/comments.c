@@ -68,7 +68,8 @@ void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t heap_bytes)
     uint64_t unseen = mp_run_unseen(run);
     problem(c, "unseen_objects", unseen);
     /* Up to 3.4 a hook belongs to its Ractor; else only where there was none does anything pass it. */
-    if (unseen && !MP_HOOKS_ARE_GLOBAL && !counts->rearmed) line(c, "ractors: other Ractors were not seen");
+    if (unseen && !MP_HOOKS_ARE_GLOBAL && !counts->rearmed)
+        line(c, "ractors: other Ractors were not seen");
     if (run->stopped[0]) line(c, "stopped: %s", run->stopped);
 }
 
