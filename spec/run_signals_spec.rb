@@ -32,7 +32,7 @@ RSpec.describe "memprofiler run, signals", :command do
 
   %w[INT TERM HUP].each do |name|
     it "ends by #{name} as the command does, with its profile written" do
-      start("begin; puts 'ready'; $stdout.flush; sleep; ensure; puts 'cleaned up'; end")
+      start("begin; puts 'ready'; $stdout.flush; sleep; ensure; puts 'cleaned up'; end", "--interval", "1")
       Process.kill(name, @pid)
       expect(@stdout.read).to eq("cleaned up\n")
       expect(wait).to be_signaled.and have_attributes(termsig: Signal.list[name])
@@ -153,7 +153,7 @@ RSpec.describe "memprofiler run, signals", :command do
     it "costs neither the report nor the exit status" do
       start(interrupted)
       expect(press_all_the_time.exitstatus).to eq(7)
-      expect(File.read("#{@dir}/err")).to include("Top retainers").and end_with(".pb.gz\n")
+      expect(File.read("#{@dir}/err")).to include("Top in use").and end_with(".pb.gz\n")
       expect(Dir.children("#{@dir}/out")).to match([/\Aruby\.\d+\.pb\.gz\z/])
     end
 

@@ -4,7 +4,6 @@ require_relative "../../memprofiler"
 require_relative "../run/command"
 require_relative "../run/environment"
 require_relative "../run/output"
-require_relative "../run/summary"
 
 module Memprofiler
   module CLI
@@ -60,7 +59,8 @@ module Memprofiler
         # (It stays referred to: it has the pipe that signals go to, up to the end.)
         @command = Memprofiler::Run::Command.new(@words, environment(output))
         begin
-          status = @command.run { report(output) }
+          # The report's code, while there's nothing else to do
+          status = @command.run(meanwhile: -> { load_summary }) { report(output) }
         ensure
           output.close
         end
@@ -100,9 +100,14 @@ module Memprofiler
         File.expand_path($LOADED_FEATURES.reverse_each.find { |path| path.end_with?(name) })
       end
 
+      def load_summary
+        require_relative "../run/summary"
+      end
+
       # Whatever goes wrong here, the command's status comes through.
       def report(output)
-        summary = Memprofiler::Run::Summary.new(output)
+        load_summary # it may not have come to its end
+        summary = Memprofiler::Run::Summary.new(output, @command)
         $stderr.write(summary.text(CLI.width($stderr))) unless @quiet
       rescue Exception => e # rubocop:disable Lint/RescueException
         CLI.complain("memprofiler run: no report: #{e.class}: ".b << e.message.b)

@@ -1,18 +1,16 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
+require_relative "list"
 
 module Memprofiler
   module Run
     # The folder of one run: the profiles that its processes write, and while
     # they run the list of what became of each.
     class Output
-      # One process. `state`: :profiled, :skipped (it couldn't be profiled), :failed
-      # (its profile couldn't be written) or :started (it left none). `text` is the
-      # profile's path, or why there's none.
-      Entry = Struct.new(:state, :pid, :program, :text, keyword_init: true)
-      STATES = { "started" => :started, "profile" => :profiled, "skipped" => :skipped, "failed" => :failed }.freeze
-      private_constant :STATES
+      PATIENCE = 1 # second for a process to say that it's there: it may be its first
+      PAUSE = 0.005 # seconds
+      private_constant :PATIENCE, :PAUSE
 
       # @return [String] absolute path of the folder
       attr_reader :path
@@ -35,23 +33,17 @@ module Memprofiler
         raise WriteError, "cannot write to #{@path}: #{SystemCallError.new(e.errno).message}"
       end
 
-      # @return [Array<Entry>] the last state of each process, in order of their starts
+      # @return [Array<List::Entry>] the last state of each program, in order of their starts
       def entries
-        File.binread(@manifest).lines(chomp: true).each_with_object({}) do |line, found|
-          state, pid, program, text = line.force_encoding(Encoding::UTF_8).scrub.split("\t", 4)
-          state = STATES[state]
-          next unless state && text
-
-          text = File.join(@path, text) if state == :profiled # its name is plain ASCII
-          # After an exec the same process starts, or is skipped, once more.
-          found[pid] = Entry.new(state: state, pid: pid.to_i, program: program, text: text)
-        end.values
+        deadline = now + PATIENCE
+        sleep(PAUSE) while (list = read_list).pending? && now < deadline
+        list.entries
       end
 
       # Ends the list. A folder made for the run goes if nothing is in it and
       # nothing will be: a process that still runs writes its profile all the same.
       def close
-        awaited = entries.any? { |entry| entry.state == :started }
+        awaited = read_list.entries.any? { |entry| entry.state == :started }
         File.unlink(@manifest)
         Dir.rmdir(@path) if @made && !awaited
       rescue SystemCallError
@@ -59,6 +51,14 @@ module Memprofiler
       end
 
       private
+
+      def read_list
+        List.new(File.binread(@manifest), @path)
+      end
+
+      def now
+        Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
 
       def fresh_name
         name = Time.now.strftime("memprofiler-%Y%m%d-%H%M%S")
