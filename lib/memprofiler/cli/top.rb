@@ -10,12 +10,13 @@ module Memprofiler
     class Top
       METRICS = %i[alloc_objects alloc_space inuse_objects inuse_space].freeze
       ROWS = 20
-      private_constant :METRICS, :ROWS
+      MOST_ROWS = 1 << 32 # more than there are
+      private_constant :METRICS, :ROWS, :MOST_ROWS
 
       # @return [String]
       def self.help
         <<~TEXT
-          Prints who allocated or holds most. Several files are summed.
+          Prints the lines that allocated most, or that made most of what is still in use. Several files are summed.
 
           usage: memprofiler top [OPTION...] FILE...
 
@@ -28,7 +29,7 @@ module Memprofiler
                                line, file, gem  Ruby code; C functions count for their caller
                                function         C functions too
                                class            the class of the object
-            -n N             so many rows (default: #{ROWS})
+            -n N             so many rows, at least 1 (default: #{ROWS})
             --json           all of it as one JSON object; shares and errors are fractions of 1
 
           In the table, flat is what a row's own code allocated, cum adds what it called.
@@ -39,13 +40,13 @@ module Memprofiler
       # @param arguments [Array<String>]
       # @raise [UsageError]
       def initialize(arguments)
-        parser = Options.new("top", flags: %w[--json --help -h], values: %w[--metric --by -n])
+        parser = Options.new(flags: %w[--json --help -h], values: %w[--metric --by -n])
         options = parser.parse(arguments)
         @help = options["--help"] || options["-h"]
         @json = options["--json"]
         @metric = parser.choice("--metric", options.fetch("--metric", "inuse_space"), METRICS)
         @by = parser.choice("--by", options.fetch("--by", "line"), Profile::Attribution::GROUPS)
-        @count = parser.positive("-n", options.fetch("-n", ROWS.to_s))
+        @count = [parser.whole_number("-n", options.fetch("-n", ROWS.to_s), 1..), MOST_ROWS].min
         @files = arguments
         parser.error("which FILE?") if @files.empty? && !@help
       end
@@ -108,7 +109,7 @@ module Memprofiler
       end
 
       def title
-        @metric.start_with?("alloc") ? "Top allocators" : "Top retainers"
+        @metric.start_with?("alloc") ? "Top allocators" : "Top in use"
       end
     end
   end
