@@ -6,7 +6,7 @@ require_relative "../memprofiler"
 
 module Memprofiler
   module CLI
-    # `memprofiler top`: the rows of Profile#top, for files.
+    # `memprofiler top`: the rows of Profile#top, for files and folders.
     class Top
       METRICS = %i[alloc_objects alloc_space inuse_objects inuse_space].freeze
       ROWS = 20
@@ -16,9 +16,11 @@ module Memprofiler
       # @return [String]
       def self.help
         <<~TEXT
-          Prints the lines that allocated most, or that made most of what is still in use. Several files are summed.
+          Prints the lines that allocated most, or that made most of what is still in use.
+          Several files are summed. A folder stands for the profiles in it. What is given
+          twice counts once: a file, or a sum (merged.pb.gz) and its parts; a note says so.
 
-          usage: memprofiler top [OPTION...] FILE...
+          usage: memprofiler top [OPTION...] FILE|FOLDER...
 
             --metric METRIC  what is counted (default: inuse_space)
                                alloc_objects  objects allocated
@@ -34,6 +36,8 @@ module Memprofiler
 
           In the table, flat is what a row's own code allocated, cum adds what it called.
           +/- is the error of flat that 95 % of samplings stay within.
+
+          exit status: 0; 1: a file is no profile, or lacks what was asked for; 2: wrong usage
         TEXT
       end
 
@@ -47,8 +51,8 @@ module Memprofiler
         @metric = parser.choice("--metric", options.fetch("--metric", "inuse_space"), METRICS)
         @by = parser.choice("--by", options.fetch("--by", "line"), Profile::Attribution::GROUPS)
         @count = [parser.whole_number("-n", options.fetch("-n", ROWS.to_s), 1..), MOST_ROWS].min
-        @files = arguments
-        parser.error("which FILE?") if @files.empty? && !@help
+        @given = arguments
+        parser.error("which FILE?") if (@given.empty? || @given.include?("")) && !@help
       end
 
       # @return [Integer] the exit status
@@ -56,51 +60,27 @@ module Memprofiler
       def call
         return CLI.print_out(Top.help) if @help
 
-        profile = sum
+        files = Files.new(@given)
+        profile = sum(files)
+        files.notes.each { |note| CLI.complain("memprofiler top: note: #{note}") }
         unless profile.sample_types.key?(@metric)
-          raise Error, "#{@files.join(", ")}: no metric #{@metric}, only #{profile.sample_types.keys.join(", ")}"
+          raise Error, "#{files.paths.join(", ")}: no metric #{@metric}, only #{profile.sample_types.keys.join(", ")}"
         end
 
-        CLI.print_out(@json ? json(profile) : text(profile))
+        CLI.print_out(@json ? json(profile, files.paths) : text(profile))
       end
 
       private
 
-      # One after another, so that only their sum is in memory.
-      def sum
-        @files.uniq! { |file| identity(file) }
-        processes = {} # by file
-        profiles = @files.lazy.map do |file|
-          Profile.load(file).tap { |profile| processes[file] = profile.metadata[:pid].to_s.split(", ") }
-        end
-        Profile.sum(profiles).tap { warn_of_parts(processes) }
+      def sum(files)
+        files.profile
       rescue ArgumentError => e
         raise Error, "these files can't be summed: #{e.message}"
       end
 
-      # A file counts once, by whatever names it's called.
-      def identity(file)
-        File.stat(file).then { |stat| [stat.dev, stat.ino] }
-      rescue SystemCallError, ArgumentError
-        file # which reading it will explain
-      end
-
-      # A folder's files with their own sum among them (merged.pb.gz)
-      def warn_of_parts(processes)
-        processes.each do |sum, pids|
-          next if pids.size < 2
-
-          parts = processes.select { |file, others| file != sum && others.any? && (others - pids).empty? }.keys
-          next if parts.empty?
-
-          CLI.complain("memprofiler top: note: #{sum} is a sum, maybe with #{parts.first} in it" \
-                       "#{", and #{parts.size - 1} more" if parts.size > 1}: these count twice")
-        end
-      end
-
-      def json(profile)
+      def json(profile, paths)
         require_relative "../report/json"
-        Report::JSON.generate(profile, @metric, by: @by, count: @count, files: @files)
+        Report::JSON.generate(profile, @metric, by: @by, count: @count, files: paths)
       end
 
       def text(profile)
