@@ -13,6 +13,7 @@ module Memprofiler
     # methods: all that is needed then is taken in at the start, no failure gets
     # out, paths are bytes, and as NewFile it gives methods just what they take.
     class Session
+      LIBRARY = ::File.expand_path("../..", __dir__).freeze
       PROCESS = ::Process
       FILE = ::File
       SIGNAL = ::Signal
