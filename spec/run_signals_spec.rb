@@ -72,6 +72,21 @@ RSpec.describe "memprofiler run, signals", :command do
     trap("HUP", before)
   end
 
+  # (Nobody writes to the pipe, so it waits for more of its file.)
+  it "ends by Ctrl-C without a word when it runs nothing" do
+    File.mkfifo(pipe = "#{@dir}/pipe")
+    reader, writer = IO.pipe
+    pid = Process.spawn(Command::CLEAN, Command::RUBY, Command::EXECUTABLE, "top", pipe, err: writer, pgroup: true)
+    writer.close
+    File.open(pipe, File::WRONLY) do # it has begun to read
+      Process.kill(:INT, pid)
+      expect(Process.wait2(pid).last.termsig).to eq(Signal.list["INT"])
+    end
+    expect(reader.read).to eq("")
+  ensure
+    reader.close
+  end
+
   it "stops and goes on with the command" do
     start("puts 'ready'; $stdout.flush; Process.kill(:STOP, $$); puts 'again'; exit 5")
     expect(wait(Process::WUNTRACED)).to be_stopped
