@@ -121,6 +121,38 @@ RSpec.describe "memprofiler run", :command do
     end
   end
 
+  describe "a folder" do
+    it "that is gone by the command's end has no report, and a reason" do
+      {
+        "FileUtils.rm_rf('out')" => %r{#{@dir}/out was removed or renamed while the command ran},
+        "File.rename('out', 'moved')" => %r{#{@dir}/out was removed or renamed while the command ran},
+        "FileUtils.rm(Dir.glob('out/.run.*'))" => %r{the list of its processes was removed from #{@dir}/out .* \(what profiles there are: memprofiler top }
+      }.each do |program, reason|
+        result = run_ruby("-rfileutils", "-e", "#{program}; exit 3")
+        expect([result.status.exitstatus, result.out]).to eq([3, ""])
+        expect(result.err).to match(/\Amemprofiler run: no report: #{reason}.*\n\z/)
+        FileUtils.rm_rf("#{@dir}/out")
+      end
+    end
+
+    it "that has no room for the list of processes is refused" do
+      limited = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", Command::RUBY, Command::EXECUTABLE]
+      out, err, status = Open3.capture3(Command::CLEAN, *limited, "run", "--output", "out", "--", "touch", "ran", chdir: @dir)
+      expect([out, err, status.exitstatus]).to eq(["", "memprofiler run: cannot write to #{@dir}/out: File too large\n", 1])
+      expect(Dir.children(@dir)).to be_empty
+    end
+
+    it "may be any, and the current one gone" do
+      Dir.mkdir(gone = "#{@dir}/gone")
+      in_gone = ["sh", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', gone, Command::RUBY, Command::EXECUTABLE]
+      call = ->(*words) { Open3.capture3(Command::CLEAN, *in_gone, *words).tap { Dir.mkdir(gone) } }
+      _, err, status = call.call("run", "--interval", "1", "--output", "#{@dir}/out", "--", Command::RUBY, "-e", allocating(1000))
+      expect([err, status.exitstatus]).to match([/-e:1.*memprofiler top #{profiles.first}\n\z/m, 0])
+      expect(call.call("top", profiles.first)).to match([/-e:1/, "", be_success])
+      expect(call.call("run", "--", "true")[1]).to eq("memprofiler run: cannot write to a new folder: the current folder is gone\n")
+    end
+  end
+
   describe "the report" do
     it "names the lines that allocated most and made most of what is in use, and what opens the profile" do
       script("leak.rb", "KEPT = []\n2000.times { KEPT << 'x' * 1000 }\n")
@@ -365,6 +397,18 @@ RSpec.describe "memprofiler run", :command do
       result = run_ruby("-e", "Process::UID.change_privilege(65_534); puts 'unharmed'; exit 3")
       expect([result.status.exitstatus, result.out]).to eq([3, "unharmed\n"])
       expect(result.err).to include("1 process left no profile")
+    end
+
+    it "is profiled when it has a copy of this library itself, and profiles itself" do
+      FileUtils.cp_r(File.expand_path("../lib", __dir__), copy = "#{@dir}/copy")
+      result = run_ruby("-w", "-I", copy, "-e", <<~RUBY, options: %w[--interval 1])
+        require "memprofiler"
+        #{allocating(700)}
+        puts Memprofiler.profile(interval: 1) { 300.times { Object.new } }.top(:alloc_objects, by: :line).sum(&:flat).between?(300, 310)
+      RUBY
+      expect([result.status.exitstatus, result.out]).to eq([0, "true\n"])
+      expect(result.err).not_to include("warning")
+      expect([allocated("-e:2"), allocated("-e:3")]).to eq([700, 300])
     end
 
     it "is profiled with what its own exit handlers do" do

@@ -96,6 +96,14 @@ module Memprofiler
       nil # there's nobody to tell
     end
 
+    # @return [String] that names in reports may be relative to; "." where it's gone
+    # @api private
+    def self.current_folder
+      Dir.pwd
+    rescue SystemCallError
+      "."
+    end
+
     # @return [Integer, nil] columns of the terminal that the stream is; nil: it is
     #   none, and nothing should be cut
     # @api private

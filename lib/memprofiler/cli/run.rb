@@ -100,7 +100,9 @@ module Memprofiler
       def report(output)
         load_summary # it may not have come to its end
         summary = Memprofiler::Run::Summary.new(output, @command)
-        $stderr.write(summary.text(CLI.width($stderr))) unless @quiet
+        $stderr.write(summary.text(width: CLI.width($stderr), directory: CLI.current_folder)) unless @quiet
+      rescue Error => e
+        CLI.complain("memprofiler run: no report: #{e.message}")
       rescue Exception => e # rubocop:disable Lint/RescueException
         CLI.complain("memprofiler run: no report: #{e.class}: ".b << e.message.b)
       end

@@ -84,7 +84,7 @@ module Memprofiler
       end
 
       def text(profile)
-        report = Report.new(profile, width: CLI.width($stdout))
+        report = Report.new(profile, width: CLI.width($stdout), directory: CLI.current_folder)
         "#{report.head}\n#{report.table(title, @metric, by: @by, count: @count)}"
       end
 

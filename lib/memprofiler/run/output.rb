@@ -28,12 +28,15 @@ module Memprofiler
         # Of this run only: several may write to one folder at a time.
         time = Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
         @manifest = File.join(@path, ".run.#{Process.pid}.#{time}")
-        File.open(@manifest, File::WRONLY | File::CREAT | File::EXCL, 0o600, &:sync)
+        begin_list
       rescue SystemCallError => e
-        raise WriteError, "cannot write to #{@path}: #{SystemCallError.new(e.errno).message}"
+        undo
+        reason = @path ? SystemCallError.new(e.errno).message : "the current folder is gone"
+        raise WriteError, "cannot write to #{@path || directory || "a new folder"}: #{reason}"
       end
 
       # @return [Array<List::Entry>] the last state of each program, in order of their starts
+      # @raise [Error] the list is gone
       def entries
         deadline = now + PATIENCE
         sleep(PAUSE) while (list = read_list).pending? && now < deadline
@@ -46,14 +49,36 @@ module Memprofiler
         awaited = read_list.entries.any? { |entry| entry.state == :started }
         File.unlink(@manifest)
         Dir.rmdir(@path) if @made && !awaited
-      rescue SystemCallError
-        nil # not empty: as it should be
+      rescue SystemCallError, Error
+        nil # not empty: as it should be; or gone
       end
 
       private
 
+      # Its first line is there to see whether there's any room, before the command runs.
+      def begin_list
+        before = Signal.trap("XFSZ", "IGNORE") # an error is better than the end
+        File.open(@manifest, File::WRONLY | File::CREAT | File::EXCL, 0o600) do |file|
+          file.syswrite("memprofiler #{VERSION}\n")
+        end
+      ensure
+        Signal.trap("XFSZ", before)
+      end
+
+      def undo
+        File.unlink(@manifest) if @manifest && File.exist?(@manifest)
+        Dir.rmdir(@path) if @made
+      rescue SystemCallError
+        nil # what is wrong has been said
+      end
+
       def read_list
         List.new(File.binread(@manifest), @path)
+      rescue Errno::ENOENT, Errno::ENOTDIR
+        raise Error, "#{@path} was removed or renamed while the command ran" unless File.directory?(@path)
+
+        raise Error, "the list of its processes was removed from #{@path} while the command ran (what profiles " \
+                     "there are: memprofiler top #{@path})"
       end
 
       def now

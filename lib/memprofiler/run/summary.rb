@@ -35,16 +35,17 @@ module Memprofiler
       end
 
       # @param width [Integer, nil] columns of the terminal
+      # @param directory [String] that names are relative to
       # @return [String]
-      def text(width)
+      def text(width:, directory:)
         return "memprofiler run: #{without_profile}\n#{notes}" unless @profile
 
-        report = Report.new(@profile, width: width)
+        report = Report.new(@profile, width: width, directory: directory)
         return without_samples(report) if @profile.model[:samples].empty?
 
         ["\n", report.head, notes, "\n",
          report.table("Top allocators", :alloc_space, by: :line, count: ROWS), "\n",
-         report.table("Top in use", :inuse_space, by: :line, count: ROWS), "\n", next_steps].join
+         report.table("Top in use", :inuse_space, by: :line, count: ROWS), "\n", next_steps(directory)].join
       end
 
       private
@@ -78,6 +79,7 @@ module Memprofiler
 
       def without_profile
         return @command.ruby? ? RUBY_ENDED : NO_RUBY if @entries.empty?
+        return "no profile can be read" unless @unreadable.empty?
 
         "no profile was written#{" yet" if @entries.any?(&:running?)}"
       end
@@ -108,14 +110,19 @@ module Memprofiler
       def reason(entry)
         case entry.state
         when :skipped then "could not be profiled: #{entry.text}"
-        when :failed then "could not save a profile: #{entry.text}"
+        when :failed then "could not save a profile: #{without_path(entry.text)}"
         when :replaced then REPLACED
         when :started then entry.running? ? RUNNING : LEFT_NONE
         end
       end
 
-      def next_steps
-        path = @file.b.delete_prefix("#{Dir.pwd.b}/").force_encoding(Encoding::UTF_8)
+      # "Errno::ENOSPC: No space left on device @ io_write - /path": one reason for all
+      def without_path(error)
+        error.sub(/ @ \w+ -.*/m, "")
+      end
+
+      def next_steps(directory)
+        path = @file.b.delete_prefix("#{directory.b}/").force_encoding(Encoding::UTF_8)
         file = path.valid_encoding? ? Shellwords.escape(path) : Shellwords.escape(path.b).force_encoding(path.encoding)
         <<~TEXT
           Open it next:
