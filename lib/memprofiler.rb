@@ -1,5 +1,13 @@
 # frozen_string_literal: true
 
+# Below `memprofiler run` a part of the library is there already, maybe another copy's
+# (the Gemfile's is this one). Two extensions in one process spoil each other, so the
+# rest comes from there too.
+if defined?(Memprofiler::Run::Session) && __dir__ != Memprofiler::Run::Session::LIBRARY
+  require File.join(Memprofiler::Run::Session::LIBRARY, "memprofiler.rb")
+  return
+end
+
 require_relative "memprofiler/version"
 require_relative "memprofiler/errors"
 require_relative "memprofiler/profile"

@@ -35,15 +35,26 @@ RSpec.describe Memprofiler::CLI, :command do
       %w[top --by=method x] => "memprofiler top: --by must be one of line, file, gem, function, class, " \
                                'not "method" (see: memprofiler help top)',
       %w[top -n 0 x] => 'memprofiler top: -n must be a whole number of at least 1, not "0" (see: memprofiler help top)',
+      %w[top -n -1 x] => 'memprofiler top: -n must be a whole number of at least 1, not "-1" (see: memprofiler help top)',
+      ["top", "-n", "\xFF", "x"] =>
+        'memprofiler top: -n must be a whole number of at least 1, not "\xFF" (see: memprofiler help top)',
       %w[top -n] => "memprofiler top: -n needs a value (see: memprofiler help top)",
+      %w[top -n -- x] => 'memprofiler top: -n needs a value, not "--" (see: memprofiler help top)',
+      %w[top --by --json x] => 'memprofiler top: --by needs a value, not "--json" (see: memprofiler help top)',
+      %w[top --metric -- x] => 'memprofiler top: --metric needs a value, not "--" (see: memprofiler help top)',
+      ["top", ""] => "memprofiler top: which FILE? (see: memprofiler help top)",
       %w[top --json=yes x] => "memprofiler top: --json takes no value (see: memprofiler help top)",
       %w[run] => "memprofiler run: which COMMAND? (see: memprofiler help run)",
       %w[run --] => "memprofiler run: which COMMAND? (see: memprofiler help run)",
       ["run", "--", ""] => "memprofiler run: which COMMAND? (see: memprofiler help run)",
-      %w[run --interval 0 -- true] =>
-        'memprofiler run: --interval must be a whole number of at least 1, not "0" (see: memprofiler help run)',
-      %w[run --interval 1e3 -- true] =>
-        'memprofiler run: --interval must be a whole number of at least 1, not "1e3" (see: memprofiler help run)',
+      **%w[0 -5 1e3 1000000001 10000000000 99999999999999999999].to_h do |number|
+        [["run", "--interval", number, "--", "true"],
+         "memprofiler run: --interval must be a whole number from 1 to 1000000000, not #{number.inspect} (see: memprofiler help run)"]
+      end,
+      %w[run --interval -- true] => 'memprofiler run: --interval needs a value, not "--" (see: memprofiler help run)',
+      %w[run --output -- true] => 'memprofiler run: --output needs a value, not "--" (see: memprofiler help run)',
+      %w[run --output --quiet -- true] =>
+        'memprofiler run: --output needs a value, not "--quiet" (see: memprofiler help run)',
       %w[run --output= -- true] => "memprofiler run: --output must not be empty (see: memprofiler help run)",
       %w[run -q -- true] => 'memprofiler run: no option "-q" (see: memprofiler help run)'
     }.each do |arguments, message|
@@ -52,27 +63,27 @@ RSpec.describe Memprofiler::CLI, :command do
       end
     end
 
-    it "refuses an interval that the collector refuses" do
-      result = main("run", "--interval", "9" * 18, "--", "true")
-      expect(result.status).to eq(2)
-      expect(result.err).to match(/\Amemprofiler run: --interval must be .+ \(see: memprofiler help run\)\n\z/)
+    it "allows the intervals that the collector does" do
+      most = main("run", "--interval", "0", "--", "true").err[/1 to (\d+)/, 1].to_i
+      expect(Memprofiler::Collector.new(interval: most)).to be_a(Memprofiler::Collector)
+      expect { Memprofiler::Collector.new(interval: most + 1) }.to raise_error(ArgumentError)
     end
   end
 
   describe "help" do
     it "is printed to stdout" do
-      [%w[--help], %w[-h], %w[help], %w[help help]].each { |words| expect(main(*words).to_a).to match([0, /usage: memprofiler run/, ""]) }
+      [%w[--help], %w[-h], %w[help], %w[help help], %w[help --help]].each { |words| expect(main(*words).to_a).to match([0, /usage: memprofiler run/, ""]) }
       [%w[help run], %w[run --help], %w[run -h]].each { |words| expect(main(*words).to_a).to match([0, /--interval N/, ""]) }
       [%w[help top], %w[top --help], %w[top -h]].each { |words| expect(main(*words).to_a).to match([0, /--metric METRIC/, ""]) }
     end
 
     it "has the version" do
-      expect(main("--version").to_a).to eq([0, "memprofiler #{Memprofiler::VERSION}\n", ""])
+      %w[--version -v].each { |word| expect(main(word).to_a).to eq([0, "memprofiler #{Memprofiler::VERSION}\n", ""]) }
     end
   end
 
   describe "top" do
-    it "prints what holds most, by line" do
+    it "prints what made most of what is in use, by line" do
       result = main("top", heap)
       expect(result.status).to eq(0)
       expect(result.err).to eq("")
@@ -89,6 +100,7 @@ RSpec.describe Memprofiler::CLI, :command do
       expect(names(main("top", heap, "--json", "--by=function"))).to eq(%w[Shop#total String#dup Shop#page])
       expect(names(main("top", "-n1", "--json", "--by", "class", heap))).to eq(%w[Array])
       expect(names(main("top", "-n", "1", "--json", "--by", "file", "--", heap))).to eq(%w[/app/shop.rb])
+      expect(names(main("top", "-n", "9" * 30, "--json", heap)).size).to eq(2)
     end
 
     it "sums several files" do
@@ -139,7 +151,7 @@ RSpec.describe Memprofiler::CLI, :command do
     it "names the file without classes among several" do
       plain = file("plain.pb.gz", Profiles.build(["a /a.rb:1"] => [1, 40, 1, 40]))
       expect(main("top", "--by", "class", heap, plain).to_a)
-        .to eq([1, "", "memprofiler: #{plain}: 1 of the 2 profiles in this sum are without class labels: leave them out, or " \
+        .to eq([1, "", "memprofiler top: #{plain}: 1 of the 2 profiles in this sum are without class labels: leave them out, or " \
                        "collect them with flush(labels: [:class])\n"])
     end
 
@@ -150,38 +162,81 @@ RSpec.describe Memprofiler::CLI, :command do
       [bad, empty, short, missing = File.join(@dir, "missing")].each do |path|
         result = main("top", heap, path)
         expect([result.status, result.out]).to eq([1, ""])
-        expect(result.err).to match(/\Amemprofiler: #{Regexp.escape(path)}: .+\n\z/)
+        expect(result.err).to match(/\Amemprofiler top: #{Regexp.escape(path)}: .+\n\z/)
       end
       expect(main("top", missing).err).to end_with("missing: No such file or directory\n")
     end
 
     it "says that there are no classes, or that the file is of something else" do
       path = file("plain.pb.gz", Profiles.build(["a /a.rb:1"] => [1, 40, 1, 40]))
-      expect(main("top", "--by", "class", path).to_a).to match([1, "", /\Amemprofiler: #{Regexp.escape(path)}: the profile has no class labels/])
+      expect(main("top", "--by", "class", path).to_a).to match([1, "", /\Amemprofiler top: #{Regexp.escape(path)}: the profile has no class labels/])
       cpu = Memprofiler::Profile.from_model(Profiles.build.model.merge(sample_types: [%w[cpu nanoseconds]], period_type: %w[cpu nanoseconds]))
       path = file("cpu.pb.gz", cpu)
-      expect(main("top", path).to_a).to eq([1, "", "memprofiler: #{path}: no metric inuse_space, only cpu\n"])
-      expect(main("top", heap, path).err).to match(/\Amemprofiler: these files can't be summed: the profiles' metrics differ/)
+      expect(main("top", path).to_a).to eq([1, "", "memprofiler top: #{path}: no metric inuse_space, only cpu\n"])
+      expect(main("top", heap, path).err).to match(/\Amemprofiler top: these files can't be summed: the profiles' metrics differ/)
     end
 
-    it "counts a file once, by whatever names it has" do
-      File.symlink(heap, link = File.join(@dir, "link"))
-      document = JSON.parse(main("top", "--json", heap, link, File.join(@dir, ".", "heap.pb.gz")).out)
-      expect(document).to include("files" => [heap], "total" => 520)
+    describe "what is given twice" do
+      let(:parts) { [3, 5].map { |pid| Profiles.build({ ["a /a.rb:1"] => [1, 40, 1, 40] }, comments: { pid: pid, samples: pid }) } }
+      let(:files) { [file("1.pb.gz", parts[0]), file("2.pb.gz", parts[1]), file("merged.pb.gz", parts.sum(parts.shift))] }
+
+      def top(*given)
+        result = main("top", "--json", *given)
+        document = JSON.parse(result.out)
+        [*document.values_at("total", "files"), result.err.lines.map { |line| line.delete_prefix("memprofiler top: note: ").chomp }]
+      end
+
+      it "counts a file once, by whatever names it has, and says so" do
+        File.symlink(heap, link = File.join(@dir, "link"))
+        expect(top(heap, heap)).to eq([520, [heap], ["#{heap} counts once, though it was given twice"]])
+        expect(top(heap, link)).to eq([520, [heap], ["#{link} counts once, though it was given twice (as #{heap}, too)"]])
+      end
+
+      it "leaves out a sum of which all parts are given, and says so" do
+        expect(top(*files)).to eq([80, files.first(2), ["#{files[2]} left out: the sum of #{files[0]}, #{files[1]}"]])
+        expect(top(*files.first(2))).to eq([80, files.first(2), []])
+        expect(top(files[2])).to eq([80, [files[2]], []])
+      end
+
+      # Of another run, maybe, as numbers of processes are used again: who named it must know.
+      it "counts a sum and what may be its part both, and says so" do
+        expect(top(*files.drop(1))).to eq([120, files.drop(1), ["#{files[2]} is a sum, maybe with #{files[1]} in it: these count twice"]])
+        other = file("other.pb.gz", Profiles.build({ ["a /a.rb:1"] => [9, 900, 9, 900] }, comments: { pid: 3, samples: 9 }))
+        expect(top(other, *files.drop(1)).first).to eq(900 + 40 + 80)
+      end
+
+      it "counts a folder's profiles, and their sum only without them" do
+        files
+        note = "#{@dir}: 2 profiles counted, #{files[0]}, #{files[1]}"
+        expect(top(@dir)).to eq([80, files.first(2), ["#{files[2]} left out: the sum of #{files[0]}, #{files[1]}", note]])
+        expect(top(@dir, files[2])).to match([80, files.first(2), include(note)])
+        expect(top(@dir, "#{@dir}/.", files[0])).to match([80, files.first(2), include(note)])
+        File.unlink(files[0])
+        expect(top(@dir)).to eq([80, [files[2]], ["#{files[1]} left out: part of #{files[2]}", "#{@dir}: 1 profile counted, #{files[2]}"]])
+      end
+
+      # As in containers, where each run's processes may have the numbers of the last one's
+      it "doesn't take another run's sum in a folder for a profile" do
+        files
+        [3, 5].each { |pid| file("#{pid}.2.pb.gz", Profiles.build({ ["a /a.rb:1"] => [2, 80, 2, 80] }, comments: { pid: pid, samples: 9 })) }
+        file("merged.2.pb.gz", Memprofiler::Profile.sum([3, 5].map { |pid| Memprofiler::Profile.load("#{@dir}/#{pid}.2.pb.gz") }))
+        total, counted, = top(@dir)
+        expect([total, counted.map { |path| File.basename(path) }]).to eq([240, %w[1.pb.gz 2.pb.gz 3.2.pb.gz 5.2.pb.gz]])
+      end
     end
 
-    it "warns of a sum among its parts" do
-      one, other = [3, 5].map { |pid| Profiles.build({ ["a /a.rb:1"] => [1, 40, 1, 40] }, comments: { pid: pid }) }
-      files = [file("1.pb.gz", one), file("2.pb.gz", other), file("merged.pb.gz", one + other)]
-      expect(main("top", *files).err)
-        .to eq("memprofiler top: note: #{files[2]} is a sum, maybe with #{files[0]} in it, and 1 more: these count twice\n")
-      expect(main("top", *files.first(2)).err).to eq("")
+    it "says of a folder without profiles why it can't be counted" do
+      File.write("#{@dir}/.hidden.pb.gz", "")
+      File.write("#{@dir}/other", "")
+      expect(main("top", @dir).to_a).to eq([1, "", "memprofiler top: #{@dir}: a folder without profiles (files named *.pb.gz)\n"])
+      File.write(bad = "#{@dir}/bad.pb.gz", "no profile, just text")
+      expect(main("top", @dir).to_a).to match([1, "", /\Amemprofiler top: #{bad}: .+\n\z/])
     end
 
     it "says in a line that its output can't be written", if: File.exist?("/dev/full") do
-      [["top", heap], ["help"]].each do |words|
+      { ["top", heap] => "memprofiler top", ["help"] => "memprofiler" }.each do |words, name|
         _, err, status = Open3.capture3(Command::CLEAN, "sh", "-c", 'exec "$@" > /dev/full', "sh", Command::RUBY, Command::EXECUTABLE, *words)
-        expect([status.exitstatus, err]).to eq([1, "memprofiler: cannot write the output: No space left on device\n"])
+        expect([status.exitstatus, err]).to eq([1, "#{name}: cannot write the output: No space left on device\n"])
       end
     end
 

@@ -32,12 +32,12 @@ RSpec.describe "memprofiler run, signals", :command do
 
   %w[INT TERM HUP].each do |name|
     it "ends by #{name} as the command does, with its profile written" do
-      start("begin; puts 'ready'; $stdout.flush; sleep; ensure; puts 'cleaned up'; end")
+      start("begin; puts 'ready'; $stdout.flush; sleep; ensure; puts 'cleaned up'; end", "--interval", "1")
       Process.kill(name, @pid)
       expect(@stdout.read).to eq("cleaned up\n")
       expect(wait).to be_signaled.and have_attributes(termsig: Signal.list[name])
       expect(profiles.size).to eq(1)
-      expect(File.read("#{@dir}/err")).to include("no object was sampled")
+      expect(File.read("#{@dir}/err")).to include("Top allocators")
     end
   end
 
@@ -70,6 +70,21 @@ RSpec.describe "memprofiler run, signals", :command do
     expect(wait).to be_success
   ensure
     trap("HUP", before)
+  end
+
+  # (Nobody writes to the pipe, so it waits for more of its file.)
+  it "ends by Ctrl-C without a word when it runs nothing" do
+    File.mkfifo(pipe = "#{@dir}/pipe")
+    reader, writer = IO.pipe
+    pid = Process.spawn(Command::CLEAN, Command::RUBY, Command::EXECUTABLE, "top", pipe, err: writer, pgroup: true)
+    writer.close
+    File.open(pipe, File::WRONLY) do # it has begun to read
+      Process.kill(:INT, pid)
+      expect(Process.wait2(pid).last.termsig).to eq(Signal.list["INT"])
+    end
+    expect(reader.read).to eq("")
+  ensure
+    reader.close
   end
 
   it "stops and goes on with the command" do

@@ -23,6 +23,12 @@ RSpec.describe "memprofiler run", :command do
     File.join(@dir, name).tap { |path| File.write(path, text) && File.chmod(0o755, path) }
   end
 
+  let(:nothing_sampled) { "memprofiler run: no object was sampled, so there is nothing to show (--interval 1 records every object)\n" }
+  let(:no_ruby) { "no profile, as no Ruby was seen to begin a program (one that ignores RUBYOPT can't be seen)" }
+  let(:ruby_ended) do
+    "no profile, as this Ruby ended before its program began (a file that isn't there, -c, -v), or ignores RUBYOPT"
+  end
+
   describe "the command" do
     it "has its streams and its exit status to itself" do
       result = run_ruby("-e", "$stdout.write $stdin.read.upcase; $stderr.puts 'to stderr'; exit 7", stdin_data: "a\0b\n")
@@ -78,7 +84,7 @@ RSpec.describe "memprofiler run", :command do
       expect(Dir.children("#{@dir}/out2").size).to eq(3)
 
       result = memprofiler("run", "--", "true")
-      expect(result.err).to match(/\Amemprofiler: no Ruby process was seen/)
+      expect(result.err).to eq("memprofiler run: #{no_ruby}\n")
       expect(Dir.glob("#{@dir}/memprofiler-*")).to be_empty
     end
 
@@ -109,14 +115,46 @@ RSpec.describe "memprofiler run", :command do
       %w[file file/below /proc/none].each do |folder|
         result = memprofiler("run", "--output", folder, "--", "touch", "ran")
         expect(result.status.exitstatus).to eq(1)
-        expect(result.err).to match(/\Amemprofiler: cannot write to #{File.expand_path(folder, @dir)}: .+\n\z/)
+        expect(result.err).to match(/\Amemprofiler run: cannot write to #{File.expand_path(folder, @dir)}: .+\n\z/)
       end
       expect(Dir.children(@dir)).to eq(["file"])
     end
   end
 
+  describe "a folder" do
+    it "that is gone by the command's end has no report, and a reason" do
+      {
+        "FileUtils.rm_rf('out')" => %r{#{@dir}/out was removed or renamed while the command ran},
+        "File.rename('out', 'moved')" => %r{#{@dir}/out was removed or renamed while the command ran},
+        "FileUtils.rm(Dir.glob('out/.run.*'))" => %r{the list of its processes was removed from #{@dir}/out .* \(what profiles there are: memprofiler top }
+      }.each do |program, reason|
+        result = run_ruby("-rfileutils", "-e", "#{program}; exit 3")
+        expect([result.status.exitstatus, result.out]).to eq([3, ""])
+        expect(result.err).to match(/\Amemprofiler run: no report: #{reason}.*\n\z/)
+        FileUtils.rm_rf("#{@dir}/out")
+      end
+    end
+
+    it "that has no room for the list of processes is refused" do
+      limited = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", Command::RUBY, Command::EXECUTABLE]
+      out, err, status = Open3.capture3(Command::CLEAN, *limited, "run", "--output", "out", "--", "touch", "ran", chdir: @dir)
+      expect([out, err, status.exitstatus]).to eq(["", "memprofiler run: cannot write to #{@dir}/out: File too large\n", 1])
+      expect(Dir.children(@dir)).to be_empty
+    end
+
+    it "may be any, and the current one gone" do
+      Dir.mkdir(gone = "#{@dir}/gone")
+      in_gone = ["sh", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', gone, Command::RUBY, Command::EXECUTABLE]
+      call = ->(*words) { Open3.capture3(Command::CLEAN, *in_gone, *words).tap { Dir.mkdir(gone) } }
+      _, err, status = call.call("run", "--interval", "1", "--output", "#{@dir}/out", "--", Command::RUBY, "-e", allocating(1000))
+      expect([err, status.exitstatus]).to match([/-e:1.*memprofiler top #{profiles.first}\n\z/m, 0])
+      expect(call.call("top", profiles.first)).to match([/-e:1/, "", be_success])
+      expect(call.call("run", "--", "true")[1]).to eq("memprofiler run: cannot write to a new folder: the current folder is gone\n")
+    end
+  end
+
   describe "the report" do
-    it "names who allocated and who holds most, and what opens the profile" do
+    it "names the lines that allocated most and made most of what is in use, and what opens the profile" do
       script("leak.rb", "KEPT = []\n2000.times { KEPT << 'x' * 1000 }\n")
       result = run_ruby("leak.rb", options: %w[--interval 1])
       path = profiles.first.delete_prefix("#{@dir}/")
@@ -136,7 +174,9 @@ RSpec.describe "memprofiler run", :command do
 
     it "is short when there's nothing in it" do
       result = run_ruby("-e", "", options: %w[--interval 1000000000])
-      expect(result.err).to match(/\A\nmemprofiler .*\nno object was sampled \(one in 1000000000 is: .*\)\n\z/)
+      expect(result.err).to eq(nothing_sampled)
+      result = run_ruby("-e", "fork { exit!(0) }; Process.wait", options: %w[--interval 1000000000])
+      expect(result.err).to match(/\A#{Regexp.escape(nothing_sampled)}note: 1 process left no profile .*\n\z/)
     end
 
     it "finds its files below a folder of any name" do
@@ -229,10 +269,53 @@ RSpec.describe "memprofiler run", :command do
       expect(allocated("-e:1")).to eq(1500)
     end
 
+    it "are told of when they live on, under the number that their profile will have" do
+      wait = "[$stdout, $stderr].each { |io| io.reopen(File::NULL) }; IO.for_fd(ARGV[0].to_i).read"
+      {
+        "fork { #{allocating(1000)}; READ }" => 1, # a profile of the parent's
+        "exit!(0) if fork; READ" => 0,
+        "Process.daemon(true, true); READ" => 0
+      }.each do |program, written|
+        FileUtils.rm_rf("#{@dir}/out")
+        reader, writer = IO.pipe
+        result = memprofiler("run", "--output", "out", "--interval", "1", "--", Command::RUBY, "-e", program.sub("READ", wait),
+                             reader.fileno.to_s, reader.fileno => reader)
+        reader.close
+        number = result.err[/^note: 1 process still running: its profile comes later \(ruby (\d+)\)$/, 1]
+        expect([result.status.exitstatus, profiles.size, number]).to match([0, written, String])
+        expect(result.err.include?("memprofiler run: no profile was written yet\n")).to be(written.zero?)
+        expect(File.exist?(path = "#{@dir}/out/ruby.#{number}.pb.gz")).to be(false)
+        writer.close
+        sleep(0.01) until File.exist?(path)
+      end
+    end
+
     it "are told of when they leave no profile" do
       result = run_ruby("-e", "fork { exit!(0) }; Process.wait")
       expect(result.err).to match(/^note: 1 process left no profile \(exit!, exec, killed, or it could not write at its end\) \(ruby \d+\)$/)
       expect(profiles.size).to eq(1)
+    end
+
+    it "are told of when another program takes their place" do
+      ruby = Command::RUBY.inspect
+      result = run_ruby("-e", "exec(#{ruby}, '-e', 'exec(#{ruby}, \"-e\", \"1\")')", options: %w[--interval 1])
+      expect(result.err).to match(/^note: 2 programs left no profile: another program took their place, by exec \(ruby (\d+), ruby \1\)$/)
+      expect(profiles.size).to eq(1)
+
+      result = run_ruby("-e", "exec('env', 'MEMPROFILER_RUN_RUBY=truffleruby', #{ruby}, '-e', '')")
+      expect(result.err).to match(/\Amemprofiler run: no profile was written\nnote: 1 program left no .* by exec .*\nnote: 1 process could not be profiled/)
+
+      result = run_ruby("-e", "exec('true')")
+      expect(result.err).to match(/\Amemprofiler run: no profile was written\nnote: 1 process left no profile \(exit!, exec, /)
+    end
+
+    it "are no others where they can't become any" do
+      program = <<~RUBY
+        [-> { Process.daemon(1, 2, 3) }, -> { Process.fork(1) }].each { |wrong| wrong.call rescue nil }
+        Process.singleton_class.prepend(Module.new { def _fork = raise(Errno::EAGAIN) })
+        fork rescue exit!(0)
+      RUBY
+      expect(run_ruby("-e", program).err).to match(/\Amemprofiler run: no profile was written\nnote: 1 process left no profile \(exit!/)
     end
   end
 
@@ -245,7 +328,7 @@ RSpec.describe "memprofiler run", :command do
 
     it "runs unharmed on another Ruby, and the report says so" do
       err = unharmed(command: %w[env MEMPROFILER_RUN_RUBY=truffleruby])
-      expect(err).to match(/\Amemprofiler: no profile was written\nnote: 1 process could not be profiled: it is ruby #{RUBY_VERSION} on .*, and memprofiler was built for another Ruby/)
+      expect(err).to match(/\Amemprofiler run: no profile was written\nnote: 1 process could not be profiled: it is ruby #{RUBY_VERSION} on .*, and memprofiler was built for another Ruby/)
       expect(Dir.exist?("#{@dir}/out")).to be(false)
     end
 
@@ -254,12 +337,22 @@ RSpec.describe "memprofiler run", :command do
     end
 
     it "runs unharmed with RUBYOPT cleared, or ignored" do
-      expect(unharmed(command: %w[env -u RUBYOPT])).to include("no Ruby process was seen")
-      expect(unharmed([Command::RUBY, "--disable=rubyopt"])).to include("no Ruby process was seen")
+      expect(unharmed(command: %w[env -u RUBYOPT])).to include(no_ruby)
+      expect(unharmed([Command::RUBY, "--disable=rubyopt"])).to include(ruby_ended)
+    end
+
+    it "is told from one that has no program" do
+      File.symlink(Command::RUBY, "#{@dir}/myruby")
+      path = script("tool", "#!/usr/bin/env -S ruby -c\n")
+      [[Command::RUBY, "nosuch.rb"], [Command::RUBY, "-c", "tool"], [Command::RUBY, "-v"], ["./myruby", "-v"], [path]].each do |command|
+        result = memprofiler("run", "--", *command, env: { "PATH" => "#{File.dirname(Command::RUBY)}:#{ENV["PATH"]}" })
+        expect(result.err.lines.last).to eq("memprofiler run: #{ruby_ended}\n")
+      end
+      expect(Dir.glob("#{@dir}/memprofiler-*")).to be_empty
     end
 
     it "runs unharmed after the run is over, or without its variables" do
-      expect(unharmed(command: %w[env -u MEMPROFILER_RUN_MANIFEST])).to include("no Ruby process was seen")
+      expect(unharmed(command: %w[env -u MEMPROFILER_RUN_MANIFEST])).to include(no_ruby)
     end
 
     it "is no process without gems, which can be" do
@@ -304,6 +397,18 @@ RSpec.describe "memprofiler run", :command do
       result = run_ruby("-e", "Process::UID.change_privilege(65_534); puts 'unharmed'; exit 3")
       expect([result.status.exitstatus, result.out]).to eq([3, "unharmed\n"])
       expect(result.err).to include("1 process left no profile")
+    end
+
+    it "is profiled when it has a copy of this library itself, and profiles itself" do
+      FileUtils.cp_r(File.expand_path("../lib", __dir__), copy = "#{@dir}/copy")
+      result = run_ruby("-w", "-I", copy, "-e", <<~RUBY, options: %w[--interval 1])
+        require "memprofiler"
+        #{allocating(700)}
+        puts Memprofiler.profile(interval: 1) { 300.times { Object.new } }.top(:alloc_objects, by: :line).sum(&:flat).between?(300, 310)
+      RUBY
+      expect([result.status.exitstatus, result.out]).to eq([0, "true\n"])
+      expect(result.err).not_to include("warning")
+      expect([allocated("-e:2"), allocated("-e:3")]).to eq([700, 300])
     end
 
     it "is profiled with what its own exit handlers do" do
@@ -361,7 +466,7 @@ RSpec.describe "memprofiler run", :command do
     ["pr\u00f6g.rb", "b\xFF.rb"].each do |name|
       it "may have a name that no locale has: #{name.dump}" do
         script(name, "p 1; exit 3")
-        expect(profiled(name, out: "1\n", env: { "LC_ALL" => "C" })).to include("no object was sampled")
+        expect(profiled(name, out: "1\n", env: { "LC_ALL" => "C" }, options: %w[--interval 1])).to include("Top allocators")
       end
     end
 

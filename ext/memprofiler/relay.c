@@ -7,22 +7,22 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#define MAX_SIGNAL 127 // real-time signals included, on all systems
+#define MAX_SIGNAL 127 /* real-time signals included, on all systems */
 
-// Written whole or not at all, being smaller than PIPE_BUF; not at all only when
-// nobody has read for thousands of signals.
-struct record {
+/* Smaller than PIPE_BUF, so it's written whole or not at all. */
+typedef struct {
     int32_t number;
     int32_t sender;
     int32_t receiver;
-};
+} signal_record;
 
 static volatile sig_atomic_t relay_fd = -1;
-static volatile sig_atomic_t watched[MAX_SIGNAL + 1];
+
+/* ---- in the handler -------------------------------------------------------------------------- */
 
 static bool sent_by_process(const siginfo_t *info)
 {
-    // Not `si_code <= 0`: macOS has a positive SI_USER.
+    /* Not `si_code <= 0`: macOS has a positive SI_USER. */
     if (info->si_code == SI_USER || info->si_code == SI_QUEUE) return true;
 #ifdef SI_TKILL
     if (info->si_code == SI_TKILL) return true;
@@ -34,12 +34,14 @@ static void on_signal(int number, siginfo_t *info, void *context)
 {
     (void)context;
     int saved = errno;
-    struct record record = {.number = number, .sender = 0, .receiver = (int32_t)getpid()};
+    signal_record record = {.number = number, .sender = 0, .receiver = (int32_t)getpid()};
     if (sent_by_process(info)) record.sender = (int32_t)info->si_pid;
-    ssize_t written = write((int)relay_fd, &record, sizeof(record));
-    (void)written; // there is nobody to tell
+    ssize_t written = write((int)relay_fd, &record, sizeof record);
+    (void)written; /* there is nobody to tell */
     errno = saved;
 }
+
+/* ---- the module ------------------------------------------------------------------------------ */
 
 static int signal_number(VALUE value)
 {
@@ -59,22 +61,11 @@ static VALUE relay_watch(VALUE self, VALUE fd, VALUE numbers)
         struct sigaction now, action;
         if (sigaction(number, NULL, &now) != 0) rb_sys_fail("sigaction");
         if (!(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_IGN) continue;
-        memset(&action, 0, sizeof(action));
+        memset(&action, 0, sizeof action);
         action.sa_sigaction = on_signal;
         action.sa_flags = SA_SIGINFO | SA_RESTART;
         sigemptyset(&action.sa_mask);
         if (sigaction(number, &action, NULL) != 0) rb_sys_fail("sigaction");
-        watched[number] = 1;
-    }
-    return Qnil;
-}
-
-static VALUE relay_unwatch(VALUE self)
-{
-    (void)self;
-    for (int number = 1; number <= MAX_SIGNAL; number++) {
-        if (watched[number]) signal(number, SIG_DFL);
-        watched[number] = 0;
     }
     return Qnil;
 }
@@ -85,7 +76,7 @@ static VALUE relay_die(VALUE self, VALUE value)
     int number = signal_number(value);
     const struct rlimit none = {0, 0};
     sigset_t set;
-    setrlimit(RLIMIT_CORE, &none); // the command has left its own core file
+    setrlimit(RLIMIT_CORE, &none); /* the command has left its own core file */
     signal(number, SIG_DFL);
     sigemptyset(&set);
     sigaddset(&set, number);
@@ -94,13 +85,12 @@ static VALUE relay_die(VALUE self, VALUE value)
     return Qnil;
 }
 
-void mp_init_relay(VALUE mMemprofiler)
+void mp_init_relay(VALUE memprofiler)
 {
-    VALUE mRelay = rb_define_module_under(mMemprofiler, "Relay");
-    rb_define_module_function(mRelay, "watch", relay_watch, 2);
-    rb_define_module_function(mRelay, "unwatch", relay_unwatch, 0);
-    rb_define_module_function(mRelay, "die", relay_die, 1);
-    rb_define_const(mRelay, "FORMAT", rb_obj_freeze(rb_usascii_str_new_cstr("l3")));
-    rb_define_const(mRelay, "SIZE", INT2FIX(sizeof(struct record)));
-    rb_funcall(mMemprofiler, rb_intern("private_constant"), 1, ID2SYM(rb_intern("Relay")));
+    VALUE relay = rb_define_module_under(memprofiler, "Relay");
+    rb_define_module_function(relay, "watch", relay_watch, 2);
+    rb_define_module_function(relay, "die", relay_die, 1);
+    rb_define_const(relay, "FORMAT", rb_obj_freeze(rb_usascii_str_new_cstr("l3")));
+    rb_define_const(relay, "SIZE", INT2FIX(sizeof(signal_record)));
+    rb_funcall(memprofiler, rb_intern("private_constant"), 1, ID2SYM(rb_intern("Relay")));
 }

@@ -10,47 +10,47 @@ module Memprofiler
     autoload :Run, File.join(__dir__, "cli/run.rb")
     autoload :Top, File.join(__dir__, "cli/top.rb")
     autoload :Options, File.join(__dir__, "cli/options.rb")
+    autoload :Files, File.join(__dir__, "cli/files.rb")
 
-    # Called in a way that isn't allowed; `subcommand` is whose help to point to.
-    class UsageError < Error
-      attr_reader :subcommand
-
-      def initialize(message, subcommand = nil)
-        super(message)
-        @subcommand = subcommand
-      end
-    end
+    # Called in a way that isn't allowed.
+    class UsageError < Error; end
 
     HELP = <<~TEXT
-      Shows where a Ruby program allocates memory, and what holds it.
+      Shows which lines of a Ruby program allocate memory, and which made what is still in use.
 
       usage: memprofiler run [OPTION...] -- COMMAND [ARG...]
-             memprofiler top [OPTION...] FILE...
+             memprofiler top [OPTION...] FILE|FOLDER...
              memprofiler help [SUBCOMMAND]
              memprofiler --version
 
       run   runs a command, and profiles every Ruby process in it
-      top   prints who allocated or holds most, from the profiles that run wrote
+      top   prints the lines that allocated most, or that made most of what is still in use,
+            from the profiles that run wrote
+
+      -h and -v are short for --help and --version.
     TEXT
+    SUBCOMMANDS = %w[run top].freeze
     USAGE_STATUS = 2
     FAILURE_STATUS = 1
-    private_constant :HELP, :USAGE_STATUS, :FAILURE_STATUS
+    private_constant :HELP, :SUBCOMMANDS, :USAGE_STATUS, :FAILURE_STATUS
 
     # @param arguments [Array<String>] of the command line
     # @return [Integer] the exit status
     def self.main(arguments)
-      dispatch(arguments.dup)
-    rescue UsageError => e
-      name = ["memprofiler", e.subcommand].compact.join(" ")
-      hint = ["memprofiler help", e.subcommand].compact.join(" ")
-      complain("#{name}: #{e.message} (see: #{hint})")
-      USAGE_STATUS
-    rescue Error => e
-      complain("memprofiler: #{e.message}")
-      FAILURE_STATUS
-    rescue LoadError => e # built for another Ruby, or not at all
-      complain("memprofiler: its extension can't be loaded: #{e.message.lines.first.to_s.chomp}")
-      FAILURE_STATUS
+      subcommand = arguments.first if SUBCOMMANDS.include?(arguments.first)
+      name = ["memprofiler", subcommand].compact.join(" ") # what every complaint begins with
+      begin
+        dispatch(arguments.dup)
+      rescue UsageError => e
+        complain("#{name}: #{e.message} (see: #{["memprofiler help", subcommand].compact.join(" ")})")
+        USAGE_STATUS
+      rescue Error => e
+        complain("#{name}: #{e.message}")
+        FAILURE_STATUS
+      rescue LoadError => e # built for another Ruby, or not at all
+        complain("#{name}: memprofiler's extension can't be loaded: #{e.message.lines.first.to_s.chomp}")
+        FAILURE_STATUS
+      end
     end
 
     def self.dispatch(arguments)
@@ -59,7 +59,7 @@ module Memprofiler
       when "top" then Top.new(arguments).call
       when "help" then help(arguments)
       when "--help", "-h" then print_out(HELP)
-      when "--version" then print_out("memprofiler #{VERSION}\n")
+      when "--version", "-v" then print_out("memprofiler #{VERSION}\n")
       when nil then raise UsageError, "which subcommand? run or top"
       else raise UsageError, "no subcommand or option #{word.inspect}"
       end
@@ -69,7 +69,7 @@ module Memprofiler
       raise UsageError, "help takes one subcommand" if arguments.size > 1
 
       case (name = arguments.first)
-      when nil, "help" then print_out(HELP)
+      when nil, "help", "--help", "-h" then print_out(HELP)
       when "run" then print_out(Run.help)
       when "top" then print_out(Top.help)
       else raise UsageError, "no subcommand #{name.inspect}"
@@ -77,6 +77,7 @@ module Memprofiler
     end
 
     # @return [Integer] the exit status
+    # @raise [WriteError]
     # @api private
     def self.print_out(text)
       $stdout.write(text)
@@ -85,8 +86,7 @@ module Memprofiler
     rescue Errno::EPIPE
       0 # whoever read it (head, a pager) has seen enough
     rescue SystemCallError => e # a full disk
-      complain("memprofiler: cannot write the output: #{SystemCallError.new(e.errno).message}")
-      FAILURE_STATUS
+      raise WriteError, "cannot write the output: #{SystemCallError.new(e.errno).message}"
     end
 
     # @api private
@@ -94,6 +94,14 @@ module Memprofiler
       $stderr.write("#{text}\n")
     rescue SystemCallError, IOError
       nil # there's nobody to tell
+    end
+
+    # @return [String] that names in reports may be relative to; "." where it's gone
+    # @api private
+    def self.current_folder
+      Dir.pwd
+    rescue SystemCallError
+      "."
     end
 
     # @return [Integer, nil] columns of the terminal that the stream is; nil: it is

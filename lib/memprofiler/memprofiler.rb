@@ -4,7 +4,9 @@
 # folder for extensions; a checkout may have several.
 require_relative "native"
 
-if File.exist?(Memprofiler::Native.path)
+if defined?(Memprofiler::Collector)
+  # `memprofiler run` has loaded it, maybe by another path.
+elsif File.exist?(Memprofiler::Native.path)
   require Memprofiler::Native.path
 else
   require "memprofiler/memprofiler.so" # Ruby puts its own suffix for ".so"

@@ -5,11 +5,9 @@ module Memprofiler
     # Reads options: `--name value`, `--name=value`, `-n value`, `-nvalue`, and flags.
     # (optparse knows abbreviations, and options of its own that can't be taken away.)
     class Options
-      # @param subcommand [String] whom errors are about
       # @param flags [Array<String>] options without a value
       # @param values [Array<String>] options with one
-      def initialize(subcommand, flags:, values:)
-        @subcommand = subcommand
+      def initialize(flags:, values:)
         @flags = flags
         @values = values
       end
@@ -35,12 +33,14 @@ module Memprofiler
         options
       end
 
+      # @param range [Range<Integer>] may have no end
       # @return [Integer]
-      # @raise [UsageError] it's not a whole number from 1 on
-      def positive(name, text)
-        return text.to_i if text.match?(/\A[1-9]\d{0,17}\z/)
+      # @raise [UsageError] it's not a whole number in the range
+      def whole_number(name, text, range)
+        return text.to_i if text.b.match?(/\A\+?\d+\z/) && range.cover?(text.to_i)
 
-        error("#{name} must be a whole number of at least 1, not #{text.inspect}")
+        allowed = range.end ? "from #{range.begin} to #{range.end}" : "of at least #{range.begin}"
+        error("#{name} must be a whole number #{allowed}, not #{text.inspect}")
       end
 
       # @return [Symbol]
@@ -51,7 +51,7 @@ module Memprofiler
       end
 
       def error(message)
-        raise UsageError.new(message, @subcommand)
+        raise UsageError, message
       end
 
       private
@@ -63,10 +63,19 @@ module Memprofiler
           error("#{name} takes no value") if value
           options[name] = true
         elsif @values.include?(name)
-          options[name] = value || arguments.shift || error("#{name} needs a value")
+          options[name] = value || next_word(name, arguments)
         else
           error("no option #{name.inspect}")
         end
+      end
+
+      # An option, or "--", is no value: the value was forgotten. (A folder of such
+      # a name can be given as --output=-x, a number below 0 is refused as one.)
+      def next_word(name, arguments)
+        word = arguments.first
+        return arguments.shift unless word.nil? || word.b.match?(/\A-[^0-9]/)
+
+        error("#{name} needs a value#{", not #{word.inspect}" if word}")
       end
     end
   end

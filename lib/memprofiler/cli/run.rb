@@ -1,35 +1,37 @@
 # frozen_string_literal: true
 
-require_relative "../../memprofiler"
+require_relative "../memprofiler"
 require_relative "../run/command"
 require_relative "../run/environment"
 require_relative "../run/output"
-require_relative "../run/summary"
 
 module Memprofiler
   module CLI
     # `memprofiler run`: runs a command, then reports on the Ruby processes in it.
     class Run
       INTERVAL = 512
-      private_constant :INTERVAL
+      INTERVALS = (1..1_000_000_000) # the collector's
+      private_constant :INTERVAL, :INTERVALS
 
       # @return [String]
       def self.help
         <<~TEXT
           Runs a command and profiles every Ruby process in it, child processes too.
-          The command's streams, signals and exit status are its own. When it ends, what
-          allocated most and what holds most memory is printed to stderr.
+          The command's streams, signals and exit status are its own. When it ends, the lines
+          that allocated most, and those that made most of what is still in use, are printed
+          to stderr.
 
           usage: memprofiler run [OPTION...] -- COMMAND [ARG...]
 
-            --interval N  sample one object in N, N >= 1 (default: #{INTERVAL}); 1 records every object
+            --interval N  sample one object in N, #{INTERVALS.begin} to #{INTERVALS.end} (default: #{INTERVAL});
+                          1 records every object
             --output DIR  folder for the profiles, made if it isn't there (default: a new one in
                           the current folder, memprofiler-DATE-TIME). No file is ever replaced.
             --quiet       print nothing at the end
 
           Each process writes PROGRAM.PID.pb.gz when it ends: by itself, by an exception, by
-          Ctrl-C or TERM, but not by exit! or KILL. Where there are several, merged.pb.gz is
-          their sum.
+          Ctrl-C or TERM, but not by exit!, exec or KILL. Where there are several,
+          merged.pb.gz is their sum.
 
           exit status: the command's; 127: no such command; 126: it can't be executed;
           1: the folder can't be written; 2: wrong usage. In the last four nothing was run.
@@ -39,11 +41,11 @@ module Memprofiler
       # @param arguments [Array<String>]
       # @raise [UsageError]
       def initialize(arguments)
-        parser = Options.new("run", flags: %w[--quiet --help -h], values: %w[--interval --output])
+        parser = Options.new(flags: %w[--quiet --help -h], values: %w[--interval --output])
         options = parser.parse(arguments, leading: true)
         @help = options["--help"] || options["-h"]
         @quiet = options["--quiet"]
-        @interval = interval(parser, options["--interval"])
+        @interval = parser.whole_number("--interval", options.fetch("--interval", INTERVAL.to_s), INTERVALS)
         @directory = options["--output"]
         parser.error("--output must not be empty") if @directory == ""
         @words = arguments
@@ -60,7 +62,8 @@ module Memprofiler
         # (It stays referred to: it has the pipe that signals go to, up to the end.)
         @command = Memprofiler::Run::Command.new(@words, environment(output))
         begin
-          status = @command.run { report(output) }
+          # The report's code, while there's nothing else to do
+          status = @command.run(meanwhile: -> { load_summary }) { report(output) }
         ensure
           output.close
         end
@@ -71,17 +74,6 @@ module Memprofiler
       end
 
       private
-
-      # The collector knows what intervals there can be.
-      def interval(parser, text)
-        return INTERVAL if text.nil?
-
-        number = parser.positive("--interval", text)
-        Collector.new(interval: number)
-        number
-      rescue ArgumentError => e
-        parser.error("--#{e.message}")
-      end
 
       def environment(output)
         environment = Memprofiler::Run::Environment.build(
@@ -100,10 +92,17 @@ module Memprofiler
         File.expand_path($LOADED_FEATURES.reverse_each.find { |path| path.end_with?(name) })
       end
 
+      def load_summary
+        require_relative "../run/summary"
+      end
+
       # Whatever goes wrong here, the command's status comes through.
       def report(output)
-        summary = Memprofiler::Run::Summary.new(output)
-        $stderr.write(summary.text(CLI.width($stderr))) unless @quiet
+        load_summary # it may not have come to its end
+        summary = Memprofiler::Run::Summary.new(output, @command)
+        $stderr.write(summary.text(width: CLI.width($stderr), directory: CLI.current_folder)) unless @quiet
+      rescue Error => e
+        CLI.complain("memprofiler run: no report: #{e.message}")
       rescue Exception => e # rubocop:disable Lint/RescueException
         CLI.complain("memprofiler run: no report: #{e.class}: ".b << e.message.b)
       end

@@ -6,19 +6,22 @@ require_relative "../memprofiler"
 
 module Memprofiler
   module CLI
-    # `memprofiler top`: the rows of Profile#top, for files.
+    # `memprofiler top`: the rows of Profile#top, for files and folders.
     class Top
       METRICS = %i[alloc_objects alloc_space inuse_objects inuse_space].freeze
       SORTS = { flat: :flat, cum: :cumulative }.freeze
       ROWS = 20
-      private_constant :METRICS, :SORTS, :ROWS
+      MOST_ROWS = 1 << 32 # more than there are
+      private_constant :METRICS, :SORTS, :ROWS, :MOST_ROWS
 
       # @return [String]
       def self.help
         <<~TEXT
-          Prints who allocated or holds most. Several files are summed.
+          Prints the lines that allocated most, or that made most of what is still in use.
+          Several files are summed. A folder stands for the profiles in it. What is given
+          twice counts once: a file, or a sum (merged.pb.gz) and its parts; a note says so.
 
-          usage: memprofiler top [OPTION...] FILE...
+          usage: memprofiler top [OPTION...] FILE|FOLDER...
 
             --metric METRIC  what is counted (default: inuse_space)
                                alloc_objects  objects allocated
@@ -33,27 +36,29 @@ module Memprofiler
             --sort WHAT      by which of a row's values (default: flat)
                                flat  what its own code allocated
                                cum   what it called included
-            -n N             so many rows (default: #{ROWS}; with --json: all)
+            -n N             so many rows, at least 1 (default: #{ROWS}; with --json: all)
             --json           one JSON object for scripts; shares and errors are fractions of 1
 
           In the table, flat is what a row's own code allocated, cum adds what it called.
           +/- is the error of flat that 95 % of samplings stay within.
+
+          exit status: 0; 1: a file is no profile, or lacks what was asked for; 2: wrong usage
         TEXT
       end
 
       # @param arguments [Array<String>]
       # @raise [UsageError]
       def initialize(arguments)
-        parser = Options.new("top", flags: %w[--json --help -h], values: %w[--metric --by --sort -n])
+        parser = Options.new(flags: %w[--json --help -h], values: %w[--metric --by --sort -n])
         options = parser.parse(arguments)
         @help = options["--help"] || options["-h"]
         @json = options["--json"]
         @metric = parser.choice("--metric", options.fetch("--metric", "inuse_space"), METRICS)
         @by = parser.choice("--by", options.fetch("--by", "line"), Profile::Attribution::GROUPS)
         @sort = SORTS[parser.choice("--sort", options.fetch("--sort", "flat"), SORTS.keys)]
-        @count = parser.positive("-n", options.fetch("-n", ROWS.to_s)) unless @json && !options.key?("-n")
-        @files = arguments
-        parser.error("which FILE?") if @files.empty? && !@help
+        @count = count(parser, options["-n"])
+        @given = arguments
+        parser.error("which FILE?") if (@given.empty? || @given.include?("")) && !@help
       end
 
       # @return [Integer] the exit status
@@ -61,58 +66,41 @@ module Memprofiler
       def call
         return CLI.print_out(Top.help) if @help
 
-        profile = sum
+        files = Files.new(@given)
+        profile = sum(files)
+        files.notes.each { |note| CLI.complain("memprofiler top: note: #{note}") }
         unless profile.sample_types.key?(@metric)
-          raise Error, "#{@files.join(", ")}: no metric #{@metric}, only #{profile.sample_types.keys.join(", ")}"
+          raise Error, "#{files.paths.join(", ")}: no metric #{@metric}, only #{profile.sample_types.keys.join(", ")}"
         end
 
-        CLI.print_out(@json ? json(profile) : text(profile))
+        CLI.print_out(@json ? json(profile, files.paths) : text(profile))
       rescue MissingLabelError => e
-        without = @files.reject { |file| Profile.load(file).labels.include?(:class) }
+        without = files.paths.reject { |path| Profile.load(path).labels.include?(:class) }
         raise MissingLabelError, "#{without.join(", ")}: #{e.message}"
       end
 
       private
 
-      # One after another, so that only their sum is in memory.
-      def sum
-        @files.uniq! { |file| identity(file) }
-        processes = {} # by file
-        profiles = @files.lazy.map do |file|
-          Profile.load(file).tap { |profile| processes[file] = profile.metadata[:pid].to_s.split(", ") }
-        end
-        Profile.sum(profiles).tap { warn_of_parts(processes) }
+      # @return [Integer, nil] nil: all
+      def count(parser, text)
+        return @json ? nil : ROWS unless text
+
+        [parser.whole_number("-n", text, 1..), MOST_ROWS].min
+      end
+
+      def sum(files)
+        files.profile
       rescue ArgumentError => e
         raise Error, "these files can't be summed: #{e.message}"
       end
 
-      # A file counts once, by whatever names it's called.
-      def identity(file)
-        File.stat(file).then { |stat| [stat.dev, stat.ino] }
-      rescue SystemCallError, ArgumentError
-        file # which reading it will explain
-      end
-
-      # A folder's files with their own sum among them (merged.pb.gz)
-      def warn_of_parts(processes)
-        processes.each do |sum, pids|
-          next if pids.size < 2
-
-          parts = processes.select { |file, others| file != sum && others.any? && (others - pids).empty? }.keys
-          next if parts.empty?
-
-          CLI.complain("memprofiler top: note: #{sum} is a sum, maybe with #{parts.first} in it" \
-                       "#{", and #{parts.size - 1} more" if parts.size > 1}: these count twice")
-        end
-      end
-
-      def json(profile)
+      def json(profile, paths)
         require_relative "../report/json"
-        Report::JSON.generate(profile, @metric, by: @by, count: @count, sort: @sort, files: @files)
+        Report::JSON.generate(profile, @metric, by: @by, count: @count, sort: @sort, files: paths)
       end
 
       def text(profile)
-        report = Report.new(profile, width: CLI.width($stdout))
+        report = Report.new(profile, width: CLI.width($stdout), directory: CLI.current_folder)
         "#{report.head}\n#{report.table(@metric, by: @by, count: @count, sort: @sort)}"
       end
     end

@@ -9,6 +9,9 @@ module Memprofiler
     # stops this process stops, and it goes on when this one does, so that a
     # shell's job control sees the command.
     class Command
+      FIRST_LINE = 256 # bytes: what a system reads of it
+      private_constant :FIRST_LINE
+
       # The command could not be started; `status` is what a shell would exit with.
       class NotStarted < StandardError
         attr_reader :status
@@ -30,18 +33,34 @@ module Memprofiler
       # that were passed on ends this process: all that it has still to do is to end
       # as the command did.
       #
+      # @param meanwhile [Proc] what can be done while the command runs, and need not
+      #   come to its end; what it raises is nobody's
       # @return [Process::Status]
       # @raise [NotStarted]
-      def run(&)
+      def run(meanwhile:, &at_end)
         @relay = RelayThread.new
         @pid = spawn
         let_go_of_streams
         @relay.start(@pid)
+        in_background(meanwhile)
         status = wait
-        @relay.afterwards(&)
+        @relay.afterwards(&at_end)
         status
       ensure
         @relay&.stop
+      end
+
+      # @return [Boolean] whether the program is a Ruby, or a script for one, as far
+      #   as its name and its first line tell
+      def ruby?
+        path = candidates.find { |candidate| File.file?(candidate) }
+        return false unless path
+        return true if [path, File.realpath(path)].any? { |name| ruby_name?(name) }
+
+        line = File.open(path, "rb") { |file| file.gets("\n", FIRST_LINE) }.to_s
+        line.start_with?("#!") && line[2..].split.any? { |word| ruby_name?(word) }
+      rescue SystemCallError
+        false # it has gone, or may be executed only
       end
 
       private
@@ -61,9 +80,25 @@ module Memprofiler
       # A file without the x bit, or a script whose interpreter isn't there, is
       # something else than no file; the system says ENOENT to all.
       def found?
-        return File.exist?(@program) if @program.include?("/")
+        candidates.any? { |path| @program.include?("/") ? File.exist?(path) : File.file?(path) }
+      end
 
-        ENV["PATH"].to_s.split(File::PATH_SEPARATOR).any? { |folder| File.file?(File.join(folder, @program)) }
+      # Where the system looks for the program
+      def candidates
+        return [@program] if @program.include?("/")
+
+        ENV["PATH"].to_s.split(File::PATH_SEPARATOR).map { |folder| File.join(folder, @program) }
+      end
+
+      def ruby_name?(path)
+        File.basename(path.b).match?(/\A\w*ruby[\d.]*\z/)
+      end
+
+      def in_background(work)
+        Thread.new do
+          Thread.current.report_on_exception = false
+          work.call
+        end
       end
 
       # Whoever reads the command's output, or feeds it, must notice when the

@@ -1,18 +1,16 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
+require_relative "list"
 
 module Memprofiler
   module Run
     # The folder of one run: the profiles that its processes write, and while
     # they run the list of what became of each.
     class Output
-      # One process. `state`: :profiled, :skipped (it couldn't be profiled), :failed
-      # (its profile couldn't be written) or :started (it left none). `text` is the
-      # profile's path, or why there's none.
-      Entry = Struct.new(:state, :pid, :program, :text, keyword_init: true)
-      STATES = { "started" => :started, "profile" => :profiled, "skipped" => :skipped, "failed" => :failed }.freeze
-      private_constant :STATES
+      PATIENCE = 1 # second for a process to say that it's there: it may be its first
+      PAUSE = 0.005 # seconds
+      private_constant :PATIENCE, :PAUSE
 
       # @return [String] absolute path of the folder
       attr_reader :path
@@ -30,35 +28,62 @@ module Memprofiler
         # Of this run only: several may write to one folder at a time.
         time = Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
         @manifest = File.join(@path, ".run.#{Process.pid}.#{time}")
-        File.open(@manifest, File::WRONLY | File::CREAT | File::EXCL, 0o600, &:sync)
+        begin_list
       rescue SystemCallError => e
-        raise WriteError, "cannot write to #{@path}: #{SystemCallError.new(e.errno).message}"
+        undo
+        reason = @path ? SystemCallError.new(e.errno).message : "the current folder is gone"
+        raise WriteError, "cannot write to #{@path || directory || "a new folder"}: #{reason}"
       end
 
-      # @return [Array<Entry>] the last state of each process, in order of their starts
+      # @return [Array<List::Entry>] the last state of each program, in order of their starts
+      # @raise [Error] the list is gone
       def entries
-        File.binread(@manifest).lines(chomp: true).each_with_object({}) do |line, found|
-          state, pid, program, text = line.force_encoding(Encoding::UTF_8).scrub.split("\t", 4)
-          state = STATES[state]
-          next unless state && text
-
-          text = File.join(@path, text) if state == :profiled # its name is plain ASCII
-          # After an exec the same process starts, or is skipped, once more.
-          found[pid] = Entry.new(state: state, pid: pid.to_i, program: program, text: text)
-        end.values
+        deadline = now + PATIENCE
+        sleep(PAUSE) while (list = read_list).pending? && now < deadline
+        list.entries
       end
 
       # Ends the list. A folder made for the run goes if nothing is in it and
       # nothing will be: a process that still runs writes its profile all the same.
       def close
-        awaited = entries.any? { |entry| entry.state == :started }
+        awaited = read_list.entries.any? { |entry| entry.state == :started }
         File.unlink(@manifest)
         Dir.rmdir(@path) if @made && !awaited
-      rescue SystemCallError
-        nil # not empty: as it should be
+      rescue SystemCallError, Error
+        nil # not empty: as it should be; or gone
       end
 
       private
+
+      # Its first line is there to see whether there's any room, before the command runs.
+      def begin_list
+        before = Signal.trap("XFSZ", "IGNORE") # an error is better than the end
+        File.open(@manifest, File::WRONLY | File::CREAT | File::EXCL, 0o600) do |file|
+          file.syswrite("memprofiler #{VERSION}\n")
+        end
+      ensure
+        Signal.trap("XFSZ", before)
+      end
+
+      def undo
+        File.unlink(@manifest) if @manifest && File.exist?(@manifest)
+        Dir.rmdir(@path) if @made
+      rescue SystemCallError
+        nil # what is wrong has been said
+      end
+
+      def read_list
+        List.new(File.binread(@manifest), @path)
+      rescue Errno::ENOENT, Errno::ENOTDIR
+        raise Error, "#{@path} was removed or renamed while the command ran" unless File.directory?(@path)
+
+        raise Error, "the list of its processes was removed from #{@path} while the command ran (what profiles " \
+                     "there are: memprofiler top #{@path})"
+      end
+
+      def now
+        Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
 
       def fresh_name
         name = Time.now.strftime("memprofiler-%Y%m%d-%H%M%S")

@@ -13,9 +13,11 @@ module Memprofiler
     # methods: all that is needed then is taken in at the start, no failure gets
     # out, paths are bytes, and as NewFile it gives methods just what they take.
     class Session
+      LIBRARY = ::File.expand_path("../..", __dir__).freeze
       PROCESS = ::Process
       FILE = ::File
       SIGNAL = ::Signal
+      THREAD = ::Thread
       APPEND = FILE::WRONLY | FILE::APPEND
       # Ends a program that may write no more; ignored, it is an Errno::EFBIG.
       TOO_LARGE = %w[XFSZ].freeze
@@ -25,7 +27,8 @@ module Memprofiler
       # ours: minitest/autorun runs all tests there. If they allocated so much
       # that it matters the profile is taken again.
       MUCH_MORE = 0.01
-      private_constant :PROCESS, :FILE, :SIGNAL, :APPEND, :TOO_LARGE, :HOLD_BACK, :SPARE_DESCRIPTORS, :MUCH_MORE
+      private_constant :PROCESS, :FILE, :SIGNAL, :THREAD, :APPEND, :TOO_LARGE, :HOLD_BACK, :SPARE_DESCRIPTORS,
+                       :MUCH_MORE
 
       class << self
         # @param extension [String] path of the compiled extension
@@ -35,7 +38,8 @@ module Memprofiler
           Memprofiler.own do
             @current = new(ENV["MEMPROFILER_RUN_OUTPUT"], ENV["MEMPROFILER_RUN_MANIFEST"],
                            Integer(ENV["MEMPROFILER_RUN_INTERVAL"]))
-            @current.start
+            next unless @current.start_first
+
             PROCESS.singleton_class.prepend(ForkHook)
             at_exit { @current.finish }
             # Runs when the handlers of all others have.
@@ -43,19 +47,32 @@ module Memprofiler
           end
         end
 
-        def forked
-          @current.restart
-        end
+        attr_reader :current
       end
 
       # A forked child profiles itself, from the fork on: what its parent
-      # allocated is in the parent's file. (Process.daemon doesn't come by here:
-      # what goes on there is the same program.)
+      # allocated is in the parent's file. (Process.daemon doesn't come by _fork:
+      # what goes on there is the same program, and so is its profile.)
+      #
+      # What is about to happen is said before: the old process may end in here, and the
+      # report come before the new one's first word.
       module ForkHook
         def _fork
+          session = Session.current
+          session.say("fork")
           pid = super
-          Session.forked if pid.zero?
+          session.restart if pid.zero?
           pid
+        ensure
+          session.say("no fork") unless pid
+        end
+
+        def daemon(*)
+          session = Session.current
+          session.say("daemon")
+          super
+        ensure
+          session.say("daemon", PROCESS.pid.to_s)
         end
       end
 
@@ -66,22 +83,39 @@ module Memprofiler
         @program = name_of($0).freeze
       end
 
-      def start
-        @pid = PROCESS.pid # the report knows the process by this one, even if it becomes a daemon
+      def start(parent = "")
+        @pid = PROCESS.pid # the list knows the program by this one, even if it becomes a daemon
         @path = nil
-        record("started")
+        record("started", parent)
         @collector = Collector.new(interval: @interval)
         @collector.start
       end
 
+      # @return [Boolean] whether the program is profiled
+      def start_first
+        start
+        true
+      rescue StandardError => e
+        record_error("refused", "", e)
+        false
+      end
+
       def restart
         Memprofiler.own do
-          @collector.stop
-          start
+          @collector&.stop
+          start(@pid.to_s)
         end
       rescue StandardError => e
         @collector = @path = nil # they are the parent's
-        failed("", e)
+        record_error("failed", "", e)
+      end
+
+      # A line of the list, in the middle of the program: an exception that another of
+      # its threads sends comes after it.
+      def say(what, text = "")
+        return unless @collector
+
+        THREAD.handle_interrupt(::Object => :never) { Memprofiler.own { record(what, text) } }
       end
 
       # Writes the profile; the program is over. The collector may have been stopped
@@ -96,7 +130,7 @@ module Memprofiler
           end
         end
       rescue Exception => e # rubocop:disable Lint/RescueException -- the exit status is the program's
-        failed("", e)
+        record_error("failed", "", e)
       end
 
       # As `finish`, when there is much that the first profile doesn't have.
@@ -108,7 +142,7 @@ module Memprofiler
 
         Memprofiler.own { holding_back(HOLD_BACK) { FILE.rename(write_profile, @path) } }
       rescue Exception => e # rubocop:disable Lint/RescueException
-        failed("after other exit handlers: ", e)
+        record_error("failed", "after other exit handlers: ", e)
       end
 
       private
@@ -169,13 +203,13 @@ module Memprofiler
       end
 
       # Whatever has been done to the program's methods, this doesn't raise.
-      def failed(how, error)
+      def record_error(what, how, error)
         text = begin
           "#{how}#{error.class}: ".b << error.message.b
         rescue Exception # rubocop:disable Lint/RescueException -- the error's class is the program's
           "#{how}an error that has no message"
         end
-        record("failed", text)
+        record(what, text)
       rescue Exception # rubocop:disable Lint/RescueException -- the exit status is the program's
         nil
       end

@@ -9,16 +9,24 @@ module Memprofiler
     class Summary
       ROWS = 10
       MERGED = "merged"
-      NONE_LEFT = "left no profile (exit!, exec, killed, or it could not write at its end)"
+      NO_SAMPLES = "no object was sampled, so there is nothing to show"
+      LEFT_NONE = "left no profile (exit!, exec, killed, or it could not write at its end)"
+      REPLACED = ["left no profile: another program took its place, by exec",
+                  "left no profile: another program took their place, by exec"].freeze
       RUNNING = ["still running: its profile comes later", "still running: their profiles come later"].freeze
-      private_constant :ROWS, :MERGED, :NONE_LEFT, :RUNNING
+      RUBY_ENDED = "no profile, as this Ruby ended before its program began (a file that isn't there, -c, -v), " \
+                   "or ignores RUBYOPT"
+      NO_RUBY = "no profile, as no Ruby was seen to begin a program (one that ignores RUBYOPT can't be seen)"
+      private_constant :ROWS, :MERGED, :NO_SAMPLES, :LEFT_NONE, :REPLACED, :RUNNING, :RUBY_ENDED, :NO_RUBY
 
       # Writes the sum of all profiles too, if there are several.
       #
       # @param output [Output]
+      # @param command [Command]
       # @raise [WriteError] the sum can't be written
-      def initialize(output)
+      def initialize(output, command)
         @output = output
+        @command = command
         @entries = output.entries
         @unreadable = []
         @profile = nil
@@ -27,16 +35,17 @@ module Memprofiler
       end
 
       # @param width [Integer, nil] columns of the terminal
+      # @param directory [String] that names are relative to
       # @return [String]
-      def text(width)
-        return "memprofiler: #{without_profile}\n#{notes}" unless @profile
+      def text(width:, directory:)
+        return "memprofiler run: #{without_profile}\n#{notes}" unless @profile
 
-        report = Report.new(@profile, width: width)
-        return "\n#{report.head}#{notes}" if @profile.model[:samples].empty?
+        report = Report.new(@profile, width: width, directory: directory)
+        return without_samples(report) if @profile.model[:samples].empty?
 
         ["\n", report.head, notes, "\n",
          report.table(:alloc_space, by: :line, count: ROWS), "\n",
-         report.table(:inuse_space, by: :line, count: ROWS), "\n", next_steps].join
+         report.table(:inuse_space, by: :line, count: ROWS), "\n", next_steps(directory)].join
       end
 
       private
@@ -69,9 +78,16 @@ module Memprofiler
       end
 
       def without_profile
-        return "no profile was written" unless @entries.empty?
+        return @command.ruby? ? RUBY_ENDED : NO_RUBY if @entries.empty?
+        return "no profile can be read" unless @unreadable.empty?
 
-        "no Ruby process was seen (one that ignores RUBYOPT can't be), so there's no profile"
+        "no profile was written#{" yet" if @entries.any?(&:running?)}"
+      end
+
+      # The head would be about nothing, but for what explains it.
+      def without_samples(report)
+        smaller = " (--interval 1 records every object)" if @profile.period > 1
+        "memprofiler run: #{NO_SAMPLES}#{smaller}\n#{report.head.lines.grep(/\Anote: /).join}#{notes}"
       end
 
       def notes
@@ -83,31 +99,30 @@ module Memprofiler
       end
 
       def note(reason, entries)
-        who = entries.first(5).map { |entry| "#{entry.program} #{entry.pid}" }
+        who = entries.first(5).map { |entry| "#{entry.program} #{entry.process || entry.pid}" }
         who << "..." if entries.size > who.size
         many = entries.size > 1
-        reason = many ? RUNNING.last : RUNNING.first if reason == :running
-        "note: #{entries.size} #{many ? "processes" : "process"} #{reason} (#{who.join(", ")})"
+        noun = reason == REPLACED ? %w[program programs] : %w[process processes]
+        noun, reason = [noun, Array(reason)].map { |singular, plural| many && plural ? plural : singular }
+        "note: #{entries.size} #{noun} #{reason} (#{who.join(", ")})"
       end
 
       def reason(entry)
         case entry.state
         when :skipped then "could not be profiled: #{entry.text}"
-        when :failed then "could not save a profile: #{entry.text}"
-        when :started then running?(entry.pid) ? :running : NONE_LEFT
+        when :failed then "could not save a profile: #{without_path(entry.text)}"
+        when :replaced then REPLACED
+        when :started then entry.running? ? RUNNING : LEFT_NONE
         end
       end
 
-      def running?(pid)
-        Process.kill(0, pid)
-      rescue Errno::ESRCH
-        false
-      rescue SystemCallError
-        true # another user's
+      # "Errno::ENOSPC: No space left on device @ io_write - /path": one reason for all
+      def without_path(error)
+        error.sub(/ @ \w+ -.*/m, "")
       end
 
-      def next_steps
-        path = @file.b.delete_prefix("#{Dir.pwd.b}/").force_encoding(Encoding::UTF_8)
+      def next_steps(directory)
+        path = @file.b.delete_prefix("#{directory.b}/").force_encoding(Encoding::UTF_8)
         file = path.valid_encoding? ? Shellwords.escape(path) : Shellwords.escape(path.b).force_encoding(path.encoding)
         <<~TEXT
           Open it next:
