@@ -13,7 +13,8 @@ module Command
   EXECUTABLE = File.expand_path("../../exe/memprofiler", __dir__)
   RUBY = RbConfig.ruby
   # What a process below says may not depend on who runs the specs.
-  CLEAN = { "RUBYOPT" => nil, "RUBYLIB" => nil, "LC_ALL" => "C.UTF-8" }.freeze
+  # BUNDLER_SETUP: RubyGems of Ruby 3.4 goes by it, where RUBYOPT says nothing.
+  CLEAN = { "RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLER_SETUP" => nil, "LC_ALL" => "C.UTF-8" }.freeze
   Result = Struct.new(:status, :out, :err)
 
   # @return [Result] with an Integer status
