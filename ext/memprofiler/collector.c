@@ -269,7 +269,9 @@ static VALUE collector_start(VALUE self)
 static VALUE collector_stop(VALUE self)
 {
     mp_collector *collector = mp_collector_of(self);
+    int alone = mp_one_ractor(); /* lets others in, who may have started anew */
     if (running(collector)) {
+        collector->run->alone = alone;
         mp_stop_in_pieces(collector->run);
         tidy_hooks();
     }

@@ -270,7 +270,6 @@ static void ensured(mp_run *run, VALUE (*body)(VALUE))
 
 void mp_stop_in_pieces(mp_run *run)
 {
-    run->alone = mp_one_ractor();
     ensured(run, stop_body);
 }
 
@@ -345,9 +344,10 @@ VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self)
         ensured(collector->run, name_body);
         mp_full_gc();
     }
-    collector->run->alone = mp_one_ractor();
-    if (heap && collector->run->alone) f.heap_bytes = mp_heap_bytes();
+    int alone = mp_one_ractor(); /* lets others in, who may have started anew */
+    if (heap && alone) f.heap_bytes = mp_heap_bytes();
     f.run = collector->run;
+    f.run->alone = alone;
     mp_hold_begin(&f.hold, f.run);
     own_begins(&f);
     VALUE profile = rb_ensure(flush_body, (VALUE)&f, flush_ends, (VALUE)&f);
