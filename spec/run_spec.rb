@@ -317,6 +317,11 @@ RSpec.describe "memprofiler run", :command do
       result = run_ruby("-e", "exec('env', 'MEMPROFILER_RUN_RUBY=truffleruby', #{ruby}, '-e', '')")
       expect(result.err).to match(/\Amemprofiler run: no profile was written\nnote: 1 program left no .* by exec .*\nnote: 1 process could not be profiled/)
 
+      # (cat ends when nobody has the pipe any more.)
+      program = "Process.daemon(true, true); exec(#{ruby}, '-e', '1')"
+      result = memprofiler("run", "--output", "out2", "--interval", "1", "--", "sh", "-c", "#{ruby} -e \"$0\" | cat", program)
+      expect(result.err.scan(/^note: .*/)).to match([/\Anote: 1 program left no profile: another program took its place, by exec \(ruby \d+\)\z/])
+
       result = run_ruby("-e", "exec('true')")
       expect(result.err).to match(/\Amemprofiler run: no profile was written\nnote: 1 process left no profile \(exit!, exec, /)
     end
