@@ -58,7 +58,7 @@ RSpec.describe Memprofiler::CLI, :command do
       %w[run --output= -- true] => "memprofiler run: --output must not be empty (see: memprofiler help run)",
       %w[run -q -- true] => 'memprofiler run: no option "-q" (see: memprofiler help run)'
     }.each do |arguments, message|
-      it "refuses #{["memprofiler", *arguments].join(" ").strip}" do
+      it "refuses #{["memprofiler", *arguments.map(&:scrub)].join(" ").strip}" do
         expect(main(*arguments).to_a).to eq([2, "", "#{message}\n"])
       end
     end
