@@ -110,6 +110,18 @@ RSpec.describe "memprofiler run", :command do
       expect(Dir.glob("#{@dir}/memprofiler-*")).to be_empty
     end
 
+    it "is told of where no descriptors are left for it, and leaves nothing" do
+      few = 5.upto(14).map do |limit|
+        run = ["sh", "-c", "ulimit -n #{limit}; exec \"$@\"", "sh", Command::RUBY, "--disable-gems", Command::EXECUTABLE, "run", "--output", "out"]
+        out, err, status = Open3.capture3(Command::CLEAN, *run, "--", "echo", "1", chdir: @dir)
+        next if out == "1\n" || !err.start_with?("memprofiler") # enough; or even Ruby couldn't start
+
+        [err, status.success?, Dir.children(@dir)]
+      end
+      expect(few.compact).to all match([/\Amemprofiler run: .+: Too many open files.*\n\z/, false, []])
+      expect(few.compact).not_to be_empty
+    end
+
     it "is refused when the folder can't be written" do
       File.write("#{@dir}/file", "")
       %w[file file/below /proc/none].each do |folder|
@@ -304,6 +316,11 @@ RSpec.describe "memprofiler run", :command do
 
       result = run_ruby("-e", "exec('env', 'MEMPROFILER_RUN_RUBY=truffleruby', #{ruby}, '-e', '')")
       expect(result.err).to match(/\Amemprofiler run: no profile was written\nnote: 1 program left no .* by exec .*\nnote: 1 process could not be profiled/)
+
+      # (cat ends when nobody has the pipe any more.)
+      program = "Process.daemon(true, true); exec(#{ruby}, '-e', '1')"
+      result = memprofiler("run", "--output", "out2", "--interval", "1", "--", "sh", "-c", "#{ruby} -e \"$0\" | cat", program)
+      expect(result.err.scan(/^note: .*/)).to match([/\Anote: 1 program left no profile: another program took its place, by exec \(ruby \d+\)\z/])
 
       result = run_ruby("-e", "exec('true')")
       expect(result.err).to match(/\Amemprofiler run: no profile was written\nnote: 1 process left no profile \(exit!, exec, /)

@@ -61,14 +61,12 @@ module Memprofiler
         output = Memprofiler::Run::Output.new(@directory)
         # (It stays referred to: it has the pipe that signals go to, up to the end.)
         @command = Memprofiler::Run::Command.new(@words, environment(output))
-        begin
-          # The report's code, while there's nothing else to do
-          status = @command.run(meanwhile: -> { load_summary }) { report(output) }
-        ensure
-          output.close
-        end
+        # The report's code, while there's nothing else to do
+        status = @command.run(meanwhile: -> { load_summary }) { report(output) }
+        output.close
         end_like(status)
       rescue Memprofiler::Run::Command::NotStarted => e
+        output.withdraw
         CLI.complain("memprofiler run: #{e.message}")
         e.status
       end

@@ -38,7 +38,7 @@ module Memprofiler
       # @return [Process::Status]
       # @raise [NotStarted]
       def run(meanwhile:, &at_end)
-        @relay = RelayThread.new
+        @relay = relay
         @pid = spawn
         let_go_of_streams
         @relay.start(@pid)
@@ -64,6 +64,14 @@ module Memprofiler
       end
 
       private
+
+      def relay
+        RelayThread.new
+      rescue ThreadError
+        raise NotStarted.new("#{@program}: #{Errno::EAGAIN.new.message}", 126)
+      rescue SystemCallError => e
+        raise NotStarted.new("#{@program}: #{SystemCallError.new(e.errno).message}", 126)
+      end
 
       def spawn
         # In two parts, so that no shell gets to read the words; and whatever
@@ -99,6 +107,8 @@ module Memprofiler
           Thread.current.report_on_exception = false
           work.call
         end
+      rescue ThreadError
+        nil # there's no room for one more
       end
 
       # Whoever reads the command's output, or feeds it, must notice when the

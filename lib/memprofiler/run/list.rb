@@ -65,12 +65,15 @@ module Memprofiler
         return unless STATES[word]
 
         @forks[text] -= 1 if word == "started" && !text.empty?
-        if BEGINNINGS.include?(word) || !@present[pid]
-          before = @present[pid]
-          before.state = :replaced if before&.state == :started
-          @entries << (@present[pid] = Entry.new(pid: pid.to_i, program: program))
-        end
+        enter(pid, program) if BEGINNINGS.include?(word) || !@present[pid]
         update(@present[pid], word, text)
+        @present[text] = @present[pid] if word == "daemon" && !text.empty?
+      end
+
+      def enter(pid, program)
+        before = @present[pid]
+        before.state = :replaced if before&.state == :started
+        @entries << (@present[pid] = Entry.new(pid: pid.to_i, program: program))
       end
 
       def update(entry, word, text)

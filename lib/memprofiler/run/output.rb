@@ -30,7 +30,7 @@ module Memprofiler
         @manifest = File.join(@path, ".run.#{Process.pid}.#{time}")
         begin_list
       rescue SystemCallError => e
-        undo
+        withdraw
         reason = @path ? SystemCallError.new(e.errno).message : "the current folder is gone"
         raise WriteError, "cannot write to #{@path || directory || "a new folder"}: #{reason}"
       end
@@ -53,6 +53,14 @@ module Memprofiler
         nil # not empty: as it should be; or gone
       end
 
+      # As if it had never been: the command was not run.
+      def withdraw
+        File.unlink(@manifest) if @manifest && File.exist?(@manifest)
+        Dir.rmdir(@path) if @made
+      rescue SystemCallError
+        nil # what is wrong is told elsewhere
+      end
+
       private
 
       # Its first line is there to see whether there's any room, before the command runs.
@@ -63,13 +71,6 @@ module Memprofiler
         end
       ensure
         Signal.trap("XFSZ", before)
-      end
-
-      def undo
-        File.unlink(@manifest) if @manifest && File.exist?(@manifest)
-        Dir.rmdir(@path) if @made
-      rescue SystemCallError
-        nil # what is wrong has been said
       end
 
       def read_list

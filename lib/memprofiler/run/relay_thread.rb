@@ -22,20 +22,34 @@ module Memprofiler
       HASTE = 1 # second
       private_constant :SIGNALS, :ANSWER, :PATIENCE, :ENDING, :HASTE
 
-      # From now on no such signal ends this process, up to its end.
+      # From now on no such signal ends this process, up to its end. They wait for the
+      # command's start.
+      #
+      # @raise [SystemCallError, ThreadError] there are no processes or descriptors left;
+      #   Errno::EAGAIN in this thread, up to `start`, too
       def initialize
         @reader, @writer = IO.pipe
         Relay.watch(@writer.fileno, Signal.list.values_at(*SIGNALS).compact)
-        @bystander = fork_bystander
+        @starting = Thread.current
+        @lock = Mutex.new
+        @started = ConditionVariable.new
+        @thread = Thread.new { pass_on if wait_for_start }
+        @thread.report_on_exception = false
         # Signals that one of the two got, and the other hasn't so far: [signal, sender]
         @only_here = []
         @only_there = []
+        @bystander = fork_bystander
+      rescue ThreadError, SystemCallError
+        stop
+        raise
       end
 
       # @param command [Integer] process number
       def start(command)
-        @command = command
-        @thread = Thread.new { pass_on }
+        @lock.synchronize do
+          @command = command
+          @started.signal
+        end
       end
 
       # The command has ended: runs a block, which a signal may cut short.
@@ -49,6 +63,8 @@ module Memprofiler
       # Signals go nowhere now.
       def stop
         @thread&.kill
+        return unless @bystander
+
         Process.kill(:KILL, @bystander)
         Process.wait(@bystander)
       end
@@ -65,7 +81,19 @@ module Memprofiler
           exit!
         end
       ensure
-        questions.close
+        questions&.close
+      end
+
+      # Where no process is to be had Ruby tries again for ever. A signal that ends must
+      # be heard then.
+      def wait_for_start
+        loop do
+          return true if @lock.synchronize { @command || (@started.wait(@lock, PATIENCE) && @command) }
+          next unless IO.select([@reader], nil, nil, 0) # rubocop:disable Lint/IncompatibleIoSelectWithFiberScheduler
+
+          signal, = @reader.read(Relay::SIZE).unpack(Relay::FORMAT)
+          @starting.raise(Errno::EAGAIN) if Signal.list.values_at(*ENDING).include?(signal)
+        end
       end
 
       def pass_on
