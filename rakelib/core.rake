@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require "digest"
+require "digest/sha2" # by threads: an autoload would be a race
 
 # The tests of ext/memprofiler/core, which need no Ruby: each spec/core/test_*.c is
 # a program, each fuzz_*.c a libFuzzer target; other .c files there go into both.

@@ -406,7 +406,7 @@ static inline void step(program *p, unsigned what)
     }
     if (what & TIDY && dice_roll(d, 400) == 0) {
         name_all(p);
-        mp_recorder_tidy(p->recorder);
+        while (mp_recorder_tidy_some(p->recorder, 1 + dice_roll(&p->dice, 500))) continue;
     }
     if (what & LOSSES && dice_roll(d, 1500) == 0) lose(p);
     if (dice_roll(d, 500) == 0) collect(p, 30);

@@ -142,46 +142,83 @@ static int dead(const mp_refs *refs, uint32_t id)
     return id && mp_refs_at(refs, id)->state == MP_REF_DEAD;
 }
 
-/* A stack whose frame died can't be met again: its sites and itself go as soon as they may. */
-static void find_dead_stacks(mp_recorder *r)
-{
-    for (uint32_t id = 1; id <= r->raw_stacks.slabs.top; id++) {
-        mp_stack *stack = mp_stacks_at(&r->raw_stacks, id);
-        if (!stack->refs || stack->flags & STACK_RETIRED) continue;
-        for (uint32_t i = 0; i < stack->depth; i++) {
-            if (!dead(&r->frames, (uint32_t)(stack->words[i] >> 32))) continue;
-            stack->flags |= STACK_DEAD;
-            break;
-        }
-    }
-}
-
 static uint64_t held_by_sites(const mp_recorder *r)
 {
     return r->classes.dead_refs + r->threads.dead_refs;
 }
 
-void mp_recorder_tidy(mp_recorder *r)
+/* A stack whose frame died can't be met again: its sites and itself go as soon as they may. */
+static void look_for_dead_frames(mp_recorder *r, uint32_t id)
 {
-    mp_recorder_fold(r);
-    find_dead_stacks(r);
-    for (uint32_t id = 1; id <= r->raw_sites.slabs.top; id++) {
-        mp_site *site = mp_site_at(&r->raw_sites, id);
-        if (!site->record.refs || site->retired || !site->named) continue;
-        if (mp_stacks_at(&r->raw_stacks, site->stack)->flags & STACK_DEAD ||
-            dead(&r->classes, site->klass) || dead(&r->threads, site->thread)) {
-            site->retired = 1;
-            mp_raw_site_release(r, id);
+    mp_stack *stack = mp_stacks_at(&r->raw_stacks, id);
+    if (!stack->refs || stack->flags & STACK_RETIRED) return;
+    for (uint32_t i = 0; i < stack->depth; i++) {
+        if (!dead(&r->frames, (uint32_t)(stack->words[i] >> 32))) continue;
+        stack->flags |= STACK_DEAD;
+        return;
+    }
+}
+
+static void retire_site(mp_recorder *r, uint32_t id)
+{
+    mp_site *site = mp_site_at(&r->raw_sites, id);
+    if (!site->record.refs || site->retired || !site->named) return;
+    if (mp_stacks_at(&r->raw_stacks, site->stack)->flags & STACK_DEAD ||
+        dead(&r->classes, site->klass) || dead(&r->threads, site->thread)) {
+        site->retired = 1;
+        mp_raw_site_release(r, id);
+    }
+}
+
+static void retire_stack(mp_recorder *r, uint32_t id)
+{
+    mp_stack *stack = mp_stacks_at(&r->raw_stacks, id);
+    if (!stack->refs || !(stack->flags & STACK_DEAD) || stack->flags & STACK_RETIRED) return;
+    stack->flags |= STACK_RETIRED;
+    release_raw_stack(r, id);
+}
+
+/* What is done to each item; whatever happens between two of them, the next tidying sees to. */
+enum { TIDY_FOLD, TIDY_LOOK, TIDY_SITES, TIDY_STACKS, TIDY_STAGES };
+
+static void tidy_item(mp_recorder *r, uint32_t stage, uint32_t id)
+{
+    switch (stage) {
+    case TIDY_FOLD:
+        if (mp_site_at(&r->raw_sites, id)->record.refs) fold_site(r, mp_site_at(&r->raw_sites, id));
+        break;
+    case TIDY_LOOK:
+        look_for_dead_frames(r, id);
+        break;
+    case TIDY_SITES:
+        retire_site(r, id);
+        break;
+    default:
+        retire_stack(r, id);
+    }
+}
+
+int mp_recorder_tidy_some(mp_recorder *r, uint32_t most)
+{
+    while (r->tidy.stage < TIDY_STAGES) {
+        int of_sites = r->tidy.stage == TIDY_FOLD || r->tidy.stage == TIDY_SITES;
+        const mp_slabs *slabs = of_sites ? &r->raw_sites.slabs : &r->raw_stacks.slabs;
+        for (; r->tidy.at < slabs->top; most--) {
+            if (most == 0) return 1;
+            tidy_item(r, r->tidy.stage, ++r->tidy.at);
         }
+        r->tidy.stage++;
+        r->tidy.at = 0;
     }
-    for (uint32_t id = 1; id <= r->raw_stacks.slabs.top; id++) {
-        mp_stack *stack = mp_stacks_at(&r->raw_stacks, id);
-        if (!stack->refs || !(stack->flags & STACK_DEAD) || stack->flags & STACK_RETIRED) continue;
-        stack->flags |= STACK_RETIRED;
-        release_raw_stack(r, id);
-    }
+    r->tidy.stage = 0;
     r->tidied_sites = held_by_sites(r);
     r->tidied_stacks = r->frames.dead_refs;
+    return 0;
+}
+
+void mp_recorder_tidy(mp_recorder *r)
+{
+    while (mp_recorder_tidy_some(r, UINT32_MAX)) continue;
 }
 
 static int grown(uint64_t now, uint64_t tidied, uint32_t items)
@@ -195,6 +232,7 @@ static int grown(uint64_t now, uint64_t tidied, uint32_t items)
  */
 int mp_recorder_untidy(const mp_recorder *r)
 {
+    if (r->tidy.stage || r->tidy.at) return 1; /* in the middle of it */
     return grown(held_by_sites(r), r->tidied_sites, r->raw_sites.slabs.in_use) ||
            grown(r->frames.dead_refs, r->tidied_stacks, r->raw_stacks.slabs.in_use);
 }

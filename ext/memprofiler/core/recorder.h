@@ -102,6 +102,9 @@ typedef struct {
     uint32_t overflow_named_stack, overflow_named_site;
 
     struct mp_snapshot *snapshots; /* under way: see snapshot.h */
+    struct {
+        uint32_t stage, at;
+    } tidy; /* how far it is */
     /* References on dead things that the last tidying had to leave, by sites and by stacks. */
     uint64_t tidied_sites, tidied_stacks;
     uint64_t *scratch; /* room for the words of one stack */
@@ -168,6 +171,8 @@ void mp_recorder_fold(mp_recorder *recorder);
 int mp_recorder_fold_some(mp_recorder *recorder, uint32_t *at, uint32_t most);
 /* Let go of raw stacks and sites whose frames, classes or threads died. Folds first. */
 void mp_recorder_tidy(mp_recorder *recorder);
+/* The same for up to `most` items, going on where the last call ended; true while there are more. */
+int mp_recorder_tidy_some(mp_recorder *recorder, uint32_t most);
 /* Worth tidying: many dead things are still referred to. */
 int mp_recorder_untidy(const mp_recorder *recorder);
 

@@ -206,6 +206,8 @@ void mp_run_stop(mp_run *run, uint32_t at)
 
 /* Names at a time, some milliseconds' worth: the program waits for the job. */
 #define JOB_NAMES 1000u
+/* Sites and stacks tidied at a time, the same. */
+#define JOB_ITEMS 20000u
 
 void mp_run_settle(mp_run *run)
 {
@@ -225,7 +227,7 @@ void mp_run_settle(mp_run *run)
     mp_run_lock(run);
     mp_run_check(run);
     mp_run_thin(run);
-    if (untidy) mp_recorder_tidy(recorder);
+    if (untidy && mp_recorder_tidy_some(recorder, JOB_ITEMS)) mp_hooks_call_job();
     if (mp_live_sparse(&recorder->live)) mp_live_pack(&recorder->live);
     mp_run_unlock(run);
 }
