@@ -110,6 +110,13 @@ RSpec.describe Memprofiler::CLI, :command do
       expect(document).to include("files" => [heap, other], "total" => 1520, "unit" => "bytes", "metric" => "inuse_space", "by" => "line")
     end
 
+    it "reads pipes" do
+      pipes = %w[1 2].map { |name| "#{@dir}/#{name}".tap { |path| File.mkfifo(path) } }
+      writers = pipes.map { |path| Thread.new { File.binwrite(path, File.binread(heap)) } }
+      expect(JSON.parse(main("top", "--json", *pipes).out)["total"]).to eq(2 * 520)
+      writers.each(&:join)
+    end
+
     it "gives scripts numbers, not text" do
       path = file("n.pb.gz", Profiles.build({ ["a /a.rb:1"] => [640, 25_600, 640, 25_600] },
                                             period: 64, comments: { interval: 64, samples: 10, live_samples: 10 }))

@@ -23,6 +23,7 @@ module Memprofiler
       # @raise [DecodeError] a file can't be read
       def initialize(given)
         @notes = []
+        @read = {} # what can be read once only: pipes
         @paths = leave_out_same(given.flat_map { |path| File.directory?(path) ? in_folder(path) : [path] })
         leave_out_sums(@paths, sure: true)
       end
@@ -31,10 +32,10 @@ module Memprofiler
       # @raise [DecodeError]
       # @raise [ArgumentError] they can't be summed
       def profile
-        return Profile.load(@paths.first) if @paths.size == 1
+        return load(@paths.first) if @paths.size == 1
 
         # One after another, so that only their sum is in memory
-        Profile.sum(@paths.lazy.map { |path| Profile.load(path) })
+        Profile.sum(@paths.lazy.map { |path| load(path) })
       end
 
       private
@@ -104,8 +105,14 @@ module Memprofiler
       end
 
       def card(path)
-        metadata = Profile.load(path).metadata
+        metadata = load(path).metadata
         Card.new(path, metadata[:pid].to_s.split(", "), metadata[:processes].to_i > 1, metadata[:samples].to_i)
+      end
+
+      def load(path)
+        return @read[path] if @read[path]
+
+        Profile.load(path).tap { |profile| @read[path] = profile unless File.file?(path) }
       end
 
       def list(cards)
