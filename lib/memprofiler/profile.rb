@@ -58,7 +58,7 @@ module Memprofiler
     # @raise [DecodeError] naming the file: what's in it is no profile, or damaged
     def self.load(path)
       path = Arguments.path("path", path)
-      bytes = File.open(path, "rb") { |file| file.read(MAX_BYTES + 1) } || ""
+      bytes = read_file(path)
       raise DecodeError, "larger than #{MAX_BYTES} bytes" if bytes.bytesize > MAX_BYTES
 
       new(bytes).tap(&:model)
@@ -67,6 +67,15 @@ module Memprofiler
     rescue DecodeError => e
       raise DecodeError, "#{path}: #{e.message}"
     end
+
+    # Not more at once than there is: from Ruby 4.0 `read` clears all the memory it's asked to fill.
+    def self.read_file(path)
+      File.open(path, "rb") do |file|
+        stat = file.stat
+        file.read(stat.file? ? [stat.size, MAX_BYTES].min + 1 : MAX_BYTES + 1) || ""
+      end
+    end
+    private_class_method :read_file
 
     # @param model [Hash] what Codec.decode gives
     # @return [Profile]
