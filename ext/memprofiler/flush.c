@@ -32,16 +32,19 @@
 static VALUE sym_labels, sym_gc, sym_heap, sym_class, sym_age, sym_thread;
 static VALUE memprofiler_module;
 
-/* How long the GVL has been held. */
+/* What a flush and a stop have in common: they hold the run, and the GVL for a piece at a time. */
 typedef struct {
+    mp_run *run;
+    mp_hold *hold;
+    int own; /* this thread is marked as the profiler's */
     uint64_t since, held_ns, longest_ns;
     int waited; /* for long */
-} mp_pieces;
+} work;
 
 typedef struct {
+    work work;
     mp_collector *collector;
-    mp_hold hold;
-    mp_run *run;
+    mp_run *run; /* work's */
     unsigned labels;
     uint64_t heap_bytes; /* 0: not asked for */
     int64_t time_nanos;
@@ -49,46 +52,59 @@ typedef struct {
     mp_comments comments;
     mp_buffer out;
     int error;
-    int own; /* this thread is marked as the profiler's */
-    mp_pieces pieces;
 } flush;
-
-/* ---- the profiler's own part ----------------------------------------------------------------- */
-
-static void own_begins(flush *f)
-{
-    mp_own_begin();
-    f->own = 1;
-}
-
-static void own_ends(flush *f)
-{
-    if (f->own) mp_own_end();
-    f->own = 0;
-}
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-static void piece_begins(mp_pieces *pieces)
+static void own_begins(work *w)
 {
-    pieces->since = mp_clock_ns();
+    mp_own_begin();
+    w->own = 1;
 }
 
-static void piece_ends(mp_pieces *pieces)
+static void own_ends(work *w)
 {
-    uint64_t held = mp_clock_ns() - pieces->since;
-    pieces->held_ns += held;
-    if (held > pieces->longest_ns) pieces->longest_ns = held;
+    if (w->own) mp_own_end();
+    w->own = 0;
 }
 
-static void offer_gvl(mp_pieces *pieces)
+static void piece_begins(work *w)
 {
-    if (mp_clock_ns() - pieces->since < (pieces->waited ? LONG_PIECE_NS : PIECE_NS)) return;
-    piece_ends(pieces);
+    w->since = mp_clock_ns();
+}
+
+static void piece_ends(work *w)
+{
+    uint64_t held = mp_clock_ns() - w->since;
+    w->held_ns += held;
+    if (held > w->longest_ns) w->longest_ns = held;
+}
+
+/* What runs in this very thread meanwhile (trap handlers, finalizers) is the program's. */
+static void offer_gvl(work *w)
+{
+    if (mp_clock_ns() - w->since < (w->waited ? LONG_PIECE_NS : PIECE_NS)) return;
+    piece_ends(w);
+    own_ends(w);
     uint64_t offered = mp_clock_ns();
     rb_thread_schedule();
-    piece_begins(pieces);
-    pieces->waited = pieces->since - offered > LONG_WAIT_NS;
+    own_begins(w);
+    piece_begins(w);
+    w->waited = w->since - offered > LONG_WAIT_NS;
+}
+
+static void work_begins(work *w, mp_run *run)
+{
+    w->run = run;
+    w->hold = mp_hold_begin(run);
+    own_begins(w);
+    piece_begins(w);
+}
+
+static void work_ends(work *w)
+{
+    mp_hold_end(w->hold, w->run);
+    own_ends(w);
 }
 
 /* ---- stages ---------------------------------------------------------------------------------- */
@@ -101,8 +117,9 @@ static void check(int error)
 }
 
 /* What is there when it begins, in pieces; how far that went. */
-static uint32_t measure(mp_run *run, mp_pieces *pieces)
+static uint32_t measure(work *w)
 {
+    mp_run *run = w->run;
     uint32_t at = 0, end = run->recorder->live.slabs.top;
     for (int more = 1; more;) {
         if (run->armed) mp_run_finish_sweep(run);
@@ -110,7 +127,7 @@ static uint32_t measure(mp_run *run, mp_pieces *pieces)
         mp_run_check(run);
         more = mp_run_measure(run, &at, end, STEP);
         mp_run_unlock(run);
-        offer_gvl(pieces);
+        offer_gvl(w);
     }
     return at;
 }
@@ -123,7 +140,7 @@ static void prepare(flush *f)
     mp_run_unlock(f->run);
     check(error);
     for (int done = 0; !done;) {
-        offer_gvl(&f->pieces);
+        offer_gvl(&f->work);
         mp_run_lock(f->run);
         error = mp_snapshot_prepare(f->snapshot, FOLDS, &done);
         mp_run_unlock(f->run);
@@ -131,9 +148,9 @@ static void prepare(flush *f)
     }
 }
 
-static void name(flush *f)
+static void name(work *w)
 {
-    while (mp_run_name(f->run, MP_NAME_ALL_AND_JUMP, NAMES)) offer_gvl(&f->pieces);
+    while (mp_run_name(w->run, MP_NAME_ALL_AND_JUMP, NAMES)) offer_gvl(w);
 }
 
 /*
@@ -142,9 +159,9 @@ static void name(flush *f)
  */
 static void name_and_begin(flush *f)
 {
-    name(f);
+    name(&f->work);
     prepare(f);
-    for (int i = 0; i < 10 && mp_run_has_unnamed(f->run); i++) name(f);
+    for (int i = 0; i < 10 && mp_run_has_unnamed(f->run); i++) name(&f->work);
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     f->time_nanos = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
@@ -159,7 +176,7 @@ static void name_and_begin(flush *f)
 static void copy(flush *f)
 {
     for (int done = 0; !done;) {
-        offer_gvl(&f->pieces);
+        offer_gvl(&f->work);
         mp_run_lock(f->run);
         mp_run_check(f->run);
         int error = mp_snapshot_step(f->snapshot, STEP, &done);
@@ -179,7 +196,7 @@ static void free_snapshot(flush *f)
 static void take_snapshot(flush *f)
 {
     for (;;) {
-        measure(f->run, &f->pieces);
+        measure(&f->work);
         name_and_begin(f);
         copy(f);
         if (!mp_snapshot_spoiled(f->snapshot)) return;
@@ -202,25 +219,24 @@ static void *encode(void *arg)
 static VALUE flush_body(VALUE arg)
 {
     flush *f = (flush *)arg;
-    piece_begins(&f->pieces);
     take_snapshot(f);
     mp_comments_write_living(&f->comments, mp_snapshot_live_samples(f->snapshot),
                              mp_snapshot_live_objects(f->snapshot));
-    piece_ends(&f->pieces);
+    piece_ends(&f->work);
     /* This thread allocates nothing there, and others would pay for the mark. */
-    own_ends(f);
+    own_ends(&f->work);
     rb_thread_call_without_gvl(encode, f, NULL, NULL);
-    own_begins(f);
+    own_begins(&f->work);
     check(f->error);
-    piece_begins(&f->pieces);
+    piece_begins(&f->work);
     VALUE bytes = rb_str_new((const char *)f->out.data, (long)f->out.len);
     rb_obj_freeze(bytes);
     VALUE profile = rb_funcall(rb_const_get(memprofiler_module, rb_intern("Profile")),
                                rb_intern("new"), 1, bytes);
     free_snapshot(f);
-    piece_ends(&f->pieces);
-    f->collector->flush_gvl_ns = f->pieces.held_ns;
-    f->collector->flush_piece_ns = f->pieces.longest_ns;
+    piece_ends(&f->work);
+    f->collector->flush_gvl_ns = f->work.held_ns;
+    f->collector->flush_piece_ns = f->work.longest_ns;
     f->collector->flushes++;
     return profile;
 }
@@ -230,8 +246,7 @@ static VALUE flush_ends(VALUE arg)
     flush *f = (flush *)arg;
     if (f->snapshot) free_snapshot(f);
     mp_buffer_free(&f->out);
-    mp_hold_end(&f->hold);
-    own_ends(f);
+    work_ends(&f->work);
     return Qnil;
 }
 
@@ -239,33 +254,29 @@ static VALUE flush_ends(VALUE arg)
 
 static VALUE name_body(VALUE arg)
 {
-    while (mp_run_name(((mp_hold *)arg)->run, MP_NAME_ALL_AND_JUMP, UINT32_MAX)) continue;
+    name((work *)arg);
     return Qnil;
 }
 
 static VALUE stop_body(VALUE arg)
 {
-    mp_run *run = ((mp_hold *)arg)->run;
-    mp_pieces pieces = {0};
-    name_body(arg);
-    piece_begins(&pieces);
-    mp_run_stop(run, measure(run, &pieces));
+    work *w = (work *)arg;
+    name(w);
+    mp_run_stop(w->run, measure(w));
     return Qnil;
 }
 
 static VALUE body_ends(VALUE arg)
 {
-    mp_hold_end((mp_hold *)arg);
-    mp_own_end();
+    work_ends((work *)arg);
     return Qnil;
 }
 
 static void ensured(mp_run *run, VALUE (*body)(VALUE))
 {
-    mp_hold hold;
-    mp_own_begin();
-    mp_hold_begin(&hold, run);
-    rb_ensure(body, (VALUE)&hold, body_ends, (VALUE)&hold);
+    work w = {0};
+    work_begins(&w, run);
+    rb_ensure(body, (VALUE)&w, body_ends, (VALUE)&w);
 }
 
 void mp_stop_in_pieces(mp_run *run)
@@ -348,8 +359,7 @@ VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self)
     if (heap && alone) f.heap_bytes = mp_heap_bytes();
     f.run = collector->run;
     f.run->alone = alone;
-    mp_hold_begin(&f.hold, f.run);
-    own_begins(&f);
+    work_begins(&f.work, f.run);
     VALUE profile = rb_ensure(flush_body, (VALUE)&f, flush_ends, (VALUE)&f);
     RB_GC_GUARD(self);
     return profile;

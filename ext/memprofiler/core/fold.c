@@ -85,7 +85,8 @@ static void fold_site(mp_recorder *r, mp_site *raw)
         if (waits_for_names(r, raw)) return;
         raw->named = named_site_of(r, raw);
     }
-    if (!raw->objects && !raw->bytes) return; /* most of them, most times: leave the other's memory alone */
+    if (!raw->objects && !raw->bytes)
+        return; /* most of them, most times: leave the other's memory alone */
     mp_site *named = mp_site_at(&r->named_sites, raw->named);
     named->objects += raw->objects;
     named->bytes += raw->bytes;

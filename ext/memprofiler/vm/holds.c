@@ -3,6 +3,12 @@
 #include "../core/mem.h"
 #include "../core/snapshot.h"
 
+struct mp_hold {
+    mp_run *run;
+    VALUE thread;
+    mp_hold *next;
+};
+
 static mp_hold *holds;
 static mp_run *buried;
 
@@ -47,19 +53,25 @@ void mp_run_release(mp_run *run)
     }
 }
 
-void mp_hold_begin(mp_hold *hold, mp_run *run)
+mp_hold *mp_hold_begin(mp_run *run)
 {
     run->holders++;
+    mp_hold *hold = mp_malloc(sizeof *hold);
+    if (!hold) return NULL;
     *hold = (mp_hold){run, rb_thread_current(), holds};
     holds = hold;
+    return hold;
 }
 
-void mp_hold_end(mp_hold *hold)
+void mp_hold_end(mp_hold *hold, mp_run *run)
 {
-    mp_hold **link = &holds;
-    while (*link != hold) link = &(*link)->next;
-    *link = hold->next;
-    mp_run_release(hold->run);
+    if (hold) {
+        mp_hold **link = &holds;
+        while (*link != hold) link = &(*link)->next;
+        *link = hold->next;
+        mp_free(hold);
+    }
+    mp_run_release(run);
 }
 
 void mp_holds_forked(VALUE here)
@@ -70,8 +82,10 @@ void mp_holds_forked(VALUE here)
             continue;
         }
         *link = hold->next;
-        mp_run_lock_init(hold->run);
-        mp_snapshots_keep(hold->run->recorder, here);
-        mp_run_release(hold->run);
+        mp_run *run = hold->run;
+        mp_free(hold);
+        mp_run_lock_init(run);
+        mp_snapshots_keep(run->recorder, here);
+        mp_run_release(run);
     }
 }

@@ -6,22 +6,20 @@
  * not have looked at it yet. Hooks have the VM lock, as has whoever sweeps, so a run that is let go
  * of elsewhere is buried until a collection has come by, which waits for all to be out of hooks.
  *
- * Memory: an mp_hold stands on the stack of the one who holds. Locks: GVL; mp_run_release is legal in
- * a dfree. Failure: none.
+ * Memory: an mp_hold is malloc(3)'s, since a Fiber that is dropped in the middle of a flush takes its
+ * stack along, and no more: what it held stays. Locks: GVL; mp_run_release is legal in a dfree.
+ * Failure: without memory a hold is one that a forked child doesn't know of.
  */
 #ifndef MEMPROFILER_VM_HOLDS_H
 #define MEMPROFILER_VM_HOLDS_H
 
 #include "run.h"
 
-typedef struct mp_hold {
-    mp_run *run;
-    VALUE thread;
-    struct mp_hold *next;
-} mp_hold;
+typedef struct mp_hold mp_hold;
 
-void mp_hold_begin(mp_hold *hold, mp_run *run);
-void mp_hold_end(mp_hold *hold);
+/* NULL without memory: it holds all the same. */
+mp_hold *mp_hold_begin(mp_run *run);
+void mp_hold_end(mp_hold *hold, mp_run *run);
 
 /* The collector's. The last one to let go frees the run. */
 void mp_run_release(mp_run *run);

@@ -243,10 +243,9 @@ static void job(void *unused)
     for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
         mp_run *run = runs[slot];
         if (!run) continue;
-        mp_hold hold; /* settling allocates, and a collection may take its collector */
-        mp_hold_begin(&hold, run);
+        mp_hold *hold = mp_hold_begin(run); /* settling allocates: its collector may go */
         mp_run_settle(run);
-        mp_hold_end(&hold);
+        mp_hold_end(hold, run);
     }
     mp_own_end();
 }

@@ -182,8 +182,7 @@ void mp_run_thin(mp_run *run)
 void mp_run_stop(mp_run *run, uint32_t at)
 {
     if (!run->armed) return;
-    mp_hold hold;
-    mp_hold_begin(&hold, run);
+    mp_hold *hold = mp_hold_begin(run);
     mp_own_begin();
     while (mp_run_name(run, MP_NAME_ALL, UINT32_MAX)) continue;
     mp_run_finish_sweep(run);
@@ -201,7 +200,7 @@ void mp_run_stop(mp_run *run, uint32_t at)
     mp_recorder_freeze(run->recorder);
     mp_run_unlock(run);
     mp_own_end();
-    mp_hold_end(&hold);
+    mp_hold_end(hold, run);
 }
 
 /* Names at a time, some milliseconds' worth: the program waits for the job. */
