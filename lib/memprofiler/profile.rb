@@ -68,14 +68,17 @@ module Memprofiler
       raise DecodeError, "#{path}: #{e.message}"
     end
 
-    # Not more at once than there is: from Ruby 4.0 `read` clears all the memory it's asked to fill.
-    def self.read_file(path)
-      File.open(path, "rb") do |file|
-        stat = file.stat
-        file.read(stat.file? ? [stat.size, MAX_BYTES].min + 1 : MAX_BYTES + 1) || ""
+    class << self
+      private
+
+      # Not more at once than there is: from Ruby 4.0 `read` clears all the memory it's asked to fill.
+      def read_file(path)
+        File.open(path, "rb") do |file|
+          stat = file.stat
+          file.read(stat.file? ? [stat.size, MAX_BYTES].min + 1 : MAX_BYTES + 1) || ""
+        end
       end
     end
-    private_class_method :read_file
 
     # @param model [Hash] what Codec.decode gives
     # @return [Profile]
