@@ -18,7 +18,8 @@
 #define TRACK_ONE_IN_LIMIT 1000000
 
 static VALUE cCollector, memprofiler_module;
-static VALUE gc_start;
+/* Method objects, whatever the program makes of these names. */
+static VALUE gc_start, ractor_count;
 static VALUE sym_auto, sym_mark, sym_free;
 
 /* ---- the object ------------------------------------------------------------------------------ */
@@ -210,8 +211,7 @@ static int running(const mp_collector *collector)
 
 int mp_one_ractor(void)
 {
-    VALUE ractor = rb_const_get(rb_cObject, rb_intern("Ractor"));
-    return rb_funcall(ractor, rb_intern("count"), 0) == INT2FIX(1);
+    return rb_method_call(0, NULL, ractor_count) == INT2FIX(1);
 }
 
 /* Lets interrupts in. */
@@ -293,6 +293,9 @@ void mp_init_collector(VALUE memprofiler)
     memprofiler_module = memprofiler;
     gc_start = rb_obj_method(rb_mGC, ID2SYM(rb_intern("start")));
     rb_gc_register_mark_object(gc_start);
+    VALUE ractor = rb_const_get(rb_cObject, rb_intern("Ractor"));
+    ractor_count = rb_obj_method(ractor, ID2SYM(rb_intern("count")));
+    rb_gc_register_mark_object(ractor_count);
     cCollector = rb_define_class_under(memprofiler, "Collector", rb_cObject);
     rb_gc_register_mark_object(cCollector);
     rb_define_alloc_func(cCollector, collector_alloc);
