@@ -13,13 +13,18 @@ static int pending(const mp_refs *refs, uint32_t id)
     return id && mp_refs_at(refs, id)->state == MP_REF_PENDING;
 }
 
-/* Something in it has no name yet: seen by another Ractor since the naming (from Ruby 4.0). */
-static int waits_for_names(const mp_recorder *r, const mp_site *raw)
+static int has_unnamed_frame(const mp_recorder *r, const mp_stack *stack)
 {
-    const mp_stack *stack = mp_stacks_at(&r->raw_stacks, raw->stack);
     for (uint32_t i = 0; !stack->user && i < stack->depth; i++) {
         if (pending(&r->frames, (uint32_t)(stack->words[i] >> 32))) return 1;
     }
+    return 0;
+}
+
+/* Something in it has no name yet: seen since the naming, by a thread or Ractor that was let in. */
+static int waits_for_names(const mp_recorder *r, const mp_site *raw)
+{
+    if (has_unnamed_frame(r, mp_stacks_at(&r->raw_stacks, raw->stack))) return 1;
     return pending(&r->classes, raw->klass) || pending(&r->threads, raw->thread);
 }
 
@@ -57,6 +62,20 @@ static uint32_t named_stack_of(mp_recorder *r, uint32_t raw)
     }
     stack->user = id ? id : r->overflow_named_stack;
     return stack->user;
+}
+
+int mp_recorder_name_stacks(mp_recorder *r, uint32_t most)
+{
+    uint32_t top = r->raw_stacks.slabs.top;
+    for (; most > 0 && r->stacks_named < top; most--) {
+        const mp_stack *stack = mp_stacks_at(&r->raw_stacks, r->stacks_named + 1);
+        if (stack->refs) {
+            if (has_unnamed_frame(r, stack)) return 0;
+            named_stack_of(r, r->stacks_named + 1);
+        }
+        r->stacks_named++;
+    }
+    return r->stacks_named < top;
 }
 
 /* Never 0. Named sites are for ever, and so are the strings and stacks in their keys. */

@@ -100,6 +100,7 @@ typedef struct {
     mp_stacks named_stacks;
     mp_records named_sites;
     uint32_t overflow_named_stack, overflow_named_site;
+    uint32_t stacks_named; /* raw stacks up to this number have been looked at by name_stacks */
 
     struct mp_snapshot *snapshots; /* under way: see snapshot.h */
     struct {
@@ -169,6 +170,13 @@ void mp_recorder_freeze(mp_recorder *recorder);
 void mp_recorder_fold(mp_recorder *recorder);
 /* The same for up to `most` raw sites after *at, moving it on; true while there are more. */
 int mp_recorder_fold_some(mp_recorder *recorder, uint32_t *at, uint32_t most);
+/*
+ * Give up to `most` new raw stacks the named ones that a fold would, so that it finds them; true
+ * while there are more. One with a frame that has no name yet waits.
+ */
+int mp_recorder_name_stacks(mp_recorder *recorder, uint32_t most);
+/* Worth doing: many raw stacks are new. */
+static inline int mp_recorder_has_new_stacks(const mp_recorder *recorder);
 /* Let go of raw stacks and sites whose frames, classes or threads died. Folds first. */
 void mp_recorder_tidy(mp_recorder *recorder);
 /* The same for up to `most` items, going on where the last call ended; true while there are more. */
@@ -178,6 +186,11 @@ int mp_recorder_untidy(const mp_recorder *recorder);
 
 uint64_t mp_recorder_allocations(const mp_recorder *recorder);
 size_t mp_recorder_memsize(const mp_recorder *recorder);
+
+static inline int mp_recorder_has_new_stacks(const mp_recorder *recorder)
+{
+    return recorder->raw_stacks.slabs.top - recorder->stacks_named > 1024;
+}
 
 static inline void mp_recorder_marked(mp_recorder *recorder)
 {

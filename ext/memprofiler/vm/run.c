@@ -205,6 +205,7 @@ void mp_run_stop(mp_run *run, uint32_t at)
 
 /* Names at a time, some milliseconds' worth: the program waits for the job. */
 #define JOB_NAMES 1000u
+#define JOB_STACKS 2000u
 /* Sites and stacks tidied at a time, the same. */
 #define JOB_ITEMS 20000u
 
@@ -226,6 +227,8 @@ void mp_run_settle(mp_run *run)
     mp_run_lock(run);
     mp_run_check(run);
     mp_run_thin(run);
+    /* Here rather than in a flush, which has a program wait for all of them. */
+    if (mp_recorder_name_stacks(recorder, JOB_STACKS)) mp_hooks_call_job();
     if (untidy && mp_recorder_tidy_some(recorder, JOB_ITEMS)) mp_hooks_call_job();
     if (mp_live_sparse(&recorder->live)) mp_live_pack(&recorder->live);
     mp_run_unlock(run);
