@@ -95,13 +95,13 @@ RSpec.describe Memprofiler::Collector, "and fork", if: Process.respond_to?(:fork
         forked do
           held.fill(nil, 0, 600)
           GC.compact if GC.respond_to?(:compact)
-          3.times { allocate(2_000) && GC.start }
+          3.times { 1_000.times { allocate(1) } && GC.start } # the stack may hold on to one, which may be an Array
           [allocated(collector.flush(gc: true), :inuse_objects), collector.stats[:lost_collections], held].first(2)
         end
       end
     RUBY
     answers.each do |alive, lost|
-      expect(alive).to be_between(401, 404)
+      expect(alive).to be_between(401, 410)
       expect(lost).to eq(0)
     end
   end
