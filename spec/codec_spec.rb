@@ -1,9 +1,11 @@
 # frozen_string_literal: true
 
 require "memprofiler"
+require "objspace"
 require "tempfile"
 require "zlib"
 require_relative "support/go"
+require_relative "support/profiles"
 
 RSpec.describe "Memprofiler::Codec" do
   let(:codec) { Memprofiler::Codec }
@@ -224,6 +226,35 @@ RSpec.describe "Memprofiler::Codec" do
       expect(codec.decode(bytes, max_bytes: size)).to eq(model)
       refuse(bytes, "larger than #{size - 1} bytes uncompressed", max_bytes: size - 1)
       refuse(Zlib.gzip("\0" * 10_000_000), "larger than 1000 bytes uncompressed", max_bytes: 1000)
+    end
+
+    # The estimate is found by what is refused, the truth by objspace.
+    it "makes no more objects than max_model_bytes, of which its estimate is good" do
+      stacks = Array.new(2_000) { |i| [Array.new(1 + (i % 40)) { |depth| "f#{i % 7}_#{depth} /app/a.rb:#{depth}" }, [1, i, 1, i]] }.to_h
+      [stacks, { ["f /app/a.rb:1"] => [1, 40, 1, 40] }].each do |samples|
+        bytes = Profiles.build(samples).pprof_data
+        seen = {}.compare_by_identity
+        count = lambda do |object|
+          next 0 if seen[object] || [Array, Hash, String].none? { |kind| object.is_a?(kind) }
+
+          seen[object] = true
+          ObjectSpace.memsize_of(object) + (object.is_a?(String) ? 0 : object.to_a.sum(&count))
+        end
+        fits = lambda do |limit|
+          codec.decode(bytes, max_model_bytes: limit) && true
+        rescue Memprofiler::DecodeError
+          false
+        end
+        truth = count.call(codec.decode(bytes))
+        estimate = (1..10_000_000).bsearch(&fits)
+        expect(estimate).to be_within((truth * 0.35) + 4_000).of(truth)
+        refuse(bytes, "its #{samples.size} samples would take more than #{estimate - 1} bytes", max_model_bytes: estimate - 1)
+      end
+    end
+
+    it "refuses a small file with more samples than memory is for" do
+      head = "\x32\x00\x32\x01a\x32\x01b\x0a\x04\x08\x01\x10\x02\x22\x06\x08\x01\x22\x02\x08\x01\x2a\x04\x08\x01\x10\x01".b
+      refuse(head + ("\x12\x06\x0a\x01\x01\x12\x01\x01".b * 12_000_000), "its 12000000 samples would take more than 536870912 bytes")
     end
 
     it "names an id that leads nowhere" do

@@ -1,10 +1,12 @@
 #include "codec.h"
 
 #include <ruby/thread.h>
+#include <stdio.h>
 
 #include "core/error.h"
 
 #define DEFAULT_MAX_BYTES ((size_t)512 * 1024 * 1024)
+#define DEFAULT_MAX_MODEL_BYTES ((size_t)512 * 1024 * 1024)
 
 /* Below this letting go of the GVL costs more than the work. */
 #define SMALL_BYTES ((size_t)16 * 1024)
@@ -12,13 +14,13 @@
 VALUE mp_codec_encode_error;
 mp_codec_keys mp_codec_key;
 static VALUE decode_error;
-static ID id_max_bytes;
+static ID limit_keys[2];
 
 /* --- decode ----------------------------------------------------------------------------------- */
 
 typedef struct {
     const uint8_t *bytes;
-    size_t len, max_bytes;
+    size_t len, max_bytes, max_model_bytes;
     mp_pprof_decoded decoded;
     int status;
     char why[MP_PPROF_WHY_LEN];
@@ -29,6 +31,12 @@ static void *decode_bytes(void *argument)
     decoding *job = argument;
     job->status = mp_pprof_decode(job->bytes, job->len, job->max_bytes, &job->decoded, job->why,
                                   sizeof job->why);
+    if (job->status) return NULL;
+    if (mp_codec_model_bytes(&job->decoded.profile) > job->max_model_bytes) {
+        job->status = MP_ELIMIT;
+        snprintf(job->why, sizeof job->why, "its %u samples would take more than %zu bytes",
+                 job->decoded.profile.n_samples, job->max_model_bytes);
+    }
     return NULL;
 }
 
@@ -51,19 +59,15 @@ static VALUE decode_ends(VALUE argument)
     return Qnil;
 }
 
-static size_t max_bytes_of(VALUE keywords)
+static size_t limit(const char *name, VALUE given, size_t most, size_t otherwise)
 {
-    VALUE given;
-    rb_get_kwargs(keywords, &id_max_bytes, 0, 1, &given);
-    if (given == Qundef) return DEFAULT_MAX_BYTES;
+    if (given == Qundef) return otherwise;
     if (!RB_INTEGER_TYPE_P(given)) {
-        rb_raise(rb_eTypeError, "max_bytes must be an Integer, not %" PRIsVALUE,
+        rb_raise(rb_eTypeError, "%s must be an Integer, not %" PRIsVALUE, name,
                  rb_obj_class(given));
     }
-    if (!FIXNUM_P(given) || FIX2LONG(given) < 1 ||
-        (unsigned long)FIX2LONG(given) > MP_PPROF_MAX_BYTES) {
-        rb_raise(rb_eArgError, "max_bytes must be within 1..%zu, not %" PRIsVALUE,
-                 MP_PPROF_MAX_BYTES, given);
+    if (!FIXNUM_P(given) || FIX2LONG(given) < 1 || (unsigned long)FIX2LONG(given) > most) {
+        rb_raise(rb_eArgError, "%s must be within 1..%zu, not %" PRIsVALUE, name, most, given);
     }
     return (size_t)FIX2LONG(given);
 }
@@ -87,9 +91,10 @@ static size_t max_bytes_of(VALUE keywords)
  * first is kept. A sample may have a fourth element, [deviation, ...], one for each value: see
  * proto/profile.proto. Samples may share their Arrays and labels.
  *
- * @overload decode(bytes, max_bytes: 512 MiB)
+ * @overload decode(bytes, max_bytes: 512 MiB, max_model_bytes: 512 MiB)
  *   @param bytes [String]
  *   @param max_bytes [Integer] how much it may be uncompressed
+ *   @param max_model_bytes [Integer] how much the model may take, by an estimate
  *   @return [Hash]
  *   @raise [DecodeError] saying why the bytes are no profile
  * @api private
@@ -102,12 +107,16 @@ static VALUE decode(int argc, VALUE *argv, VALUE self)
     if (!RB_TYPE_P(bytes, T_STRING)) {
         rb_raise(rb_eTypeError, "bytes must be a String, not %" PRIsVALUE, rb_obj_class(bytes));
     }
-    size_t max_bytes = max_bytes_of(keywords);
+    VALUE given[2];
+    rb_get_kwargs(keywords, limit_keys, 0, 2, given);
+    size_t max_bytes = limit("max_bytes", given[0], MP_PPROF_MAX_BYTES, DEFAULT_MAX_BYTES);
+    size_t max_model_bytes = limit("max_model_bytes", given[1], LONG_MAX, DEFAULT_MAX_MODEL_BYTES);
     bytes = rb_str_new_frozen(bytes); /* other threads may change theirs meanwhile */
     decoding job = {
         .bytes = (const uint8_t *)RSTRING_PTR(bytes),
         .len = (size_t)RSTRING_LEN(bytes),
         .max_bytes = max_bytes,
+        .max_model_bytes = max_model_bytes,
     };
     VALUE model = rb_ensure(decode_body, (VALUE)&job, decode_ends, (VALUE)&job);
     RB_GC_GUARD(bytes);
@@ -187,7 +196,8 @@ void mp_init_codec(VALUE memprofiler)
 {
     mp_codec_encode_error = error_class(memprofiler, "EncodeError");
     decode_error = error_class(memprofiler, "DecodeError");
-    id_max_bytes = rb_intern("max_bytes");
+    limit_keys[0] = rb_intern("max_bytes");
+    limit_keys[1] = rb_intern("max_model_bytes");
     mp_codec_key = (mp_codec_keys){
         .sample_types = symbol("sample_types"),
         .default_sample_type = symbol("default_sample_type"),

@@ -25,6 +25,8 @@ extern mp_codec_keys mp_codec_key;
 
 /* codec_decode.c: the model of a profile, frozen throughout. May raise (NoMemoryError). */
 VALUE mp_codec_to_ruby(const mp_pprof *profile);
+/* What its objects will take, in bytes, within some 20 %. */
+size_t mp_codec_model_bytes(const mp_pprof *profile);
 
 /*
  * codec_encode.c: a profile with a copy of all that is in the model, so that it is good without the

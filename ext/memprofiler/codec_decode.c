@@ -173,6 +173,40 @@ static VALUE samples(model_builder *builder)
     return frozen(array);
 }
 
+/* --- how much it takes ------------------------------------------------------------------------ */
+
+#define SLOT ((size_t)40)
+
+/* Up to three elements stand in the object itself. */
+static size_t array_bytes(size_t elements)
+{
+    return SLOT + (elements > 3 ? 8 * elements : 0);
+}
+
+static size_t label_bytes(const mp_pprof_sample *sample)
+{
+    if (sample->n_labels == 0) return 0;
+    return SLOT + (sample->n_labels <= 8 ? 136 : 96 * (size_t)sample->n_labels) +
+           sample->n_labels * array_bytes(2);
+}
+
+size_t mp_codec_model_bytes(const mp_pprof *profile)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < profile->n_samples; i++) {
+        const mp_pprof_sample *sample = &profile->samples[i];
+        const mp_pprof_sample *before = i > 0 ? sample - 1 : NULL;
+        bytes += 8 + array_bytes(3) + array_bytes(profile->n_types);
+        if (sample->deviations) bytes += array_bytes(4) + array_bytes(profile->n_types);
+        if (!before || !same_stack(sample, before)) bytes += array_bytes(sample->depth);
+        if (!before || !same_labels(sample, before)) bytes += label_bytes(sample);
+    }
+    for (uint32_t i = 0; i < profile->n_strings; i++) bytes += 8 + SLOT + profile->strings[i].len;
+    bytes += profile->n_locations * (8 + array_bytes(3));
+    bytes += profile->n_functions * (8 + array_bytes(4));
+    return bytes;
+}
+
 /* --- the model -------------------------------------------------------------------------------- */
 
 VALUE mp_codec_to_ruby(const mp_pprof *profile)

@@ -179,6 +179,8 @@ static int unpack(mp_decoder *decoder, const uint8_t *bytes, size_t len, size_t 
 static int decode(mp_decoder *decoder)
 {
     decoder->budget = decoder->bytes->len * GROWTH + GROWTH_SLACK;
+    decoder->capped = decoder->budget > MP_PPROF_MAX_ARRAYS;
+    if (decoder->capped) decoder->budget = MP_PPROF_MAX_ARRAYS;
     int status = mp_scratch_init(&decoder->scratch, SCRATCH_BYTES);
     if (!status) status = mp_decoder_survey(decoder);
     if (!status) status = mp_decoder_measure_locations(decoder);

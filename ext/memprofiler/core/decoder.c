@@ -28,6 +28,10 @@ static int not_a_profile(mp_decoder *decoder)
 
 int mp_decoder_take(mp_decoder *decoder, size_t count, size_t size, void **taken)
 {
+    if (count > decoder->budget / size && decoder->capped) {
+        return mp_decoder_fail(decoder, MP_ELIMIT, "its %u samples would take more than %zu bytes",
+                               decoder->counts[MP_FIELD_SAMPLE], MP_PPROF_MAX_ARRAYS);
+    }
     if (count > decoder->budget / size) {
         return mp_decoder_fail(decoder, MP_ELIMIT,
                                "its stacks are out of proportion to its %zu bytes",

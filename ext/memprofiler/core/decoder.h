@@ -41,6 +41,7 @@ typedef struct {
     mp_idmap function_ids, location_ids;
     upb_Arena *arena; /* of the result */
     size_t budget;    /* bytes it may still take */
+    bool capped;      /* the file is so large that it began with MP_PPROF_MAX_ARRAYS */
     mp_scratch scratch;
     bool gzipped;
     char *why;

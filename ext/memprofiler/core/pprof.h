@@ -73,6 +73,9 @@ typedef struct {
 /* The largest uncompressed profile that can be read, whatever max_bytes says. */
 #define MP_PPROF_MAX_BYTES ((size_t)INT32_MAX)
 
+/* What the arrays may take at most, in bytes: some three million samples. */
+#define MP_PPROF_MAX_ARRAYS ((size_t)512 * 1024 * 1024)
+
 typedef struct {
     mp_pprof profile;
     /* What the profile points to; for decode.c alone. */
@@ -97,8 +100,8 @@ int mp_pprof_encode(const mp_pprof *profile, mp_buffer *out);
  * mapping_file. Strings are repaired to be UTF-8; a label with several values for a key keeps them
  * all. Every index in the result is in range, and every sample has n_types values.
  *
- * Never takes more than max_bytes for the unpacked profile, some ten times its size for the
- * arrays, and 1 MiB for all that stands beside samples, locations, functions and strings.
+ * Never takes more than max_bytes for the unpacked profile, some ten times its size and
+ * MP_PPROF_MAX_ARRAYS for the arrays, and 1 MiB for all that stands beside samples, locations, functions and strings.
  * MP_EFORMAT: not a profile, damaged, or cut short; MP_ELIMIT: larger than allowed; MP_ENOMEM;
  * MP_EZLIB. After a failure `out` needs no freeing, and `why` says what was wrong.
  */
