@@ -15,6 +15,25 @@ RSpec.describe Memprofiler::Profile do
 
   def path(name = "heap.pb.gz") = File.join(@dir, name)
 
+  it "answers as well when it is frozen, or shared with other Ractors" do
+    loaded = -> { described_class.new(profile.pprof_data) }
+    made = -> { described_class.from_model(profile.model) }
+    [loaded, made].each do |make|
+      [make.call.freeze, Ractor.make_shareable(make.call)].each do |frozen|
+        expect(frozen).to be_frozen
+        2.times do
+          expect(frozen.total(:alloc_space)).to eq(profile.total(:alloc_space))
+          expect(frozen.top(:alloc_space)).to eq(profile.top(:alloc_space))
+          expect(frozen.samples).to eq(profile.samples)
+          expect(frozen.metadata).to eq(profile.metadata)
+          expect(described_class.new(frozen.pprof_data).model).to eq(profile.model)
+        end
+        expect((frozen - make.call).total(:alloc_space)).to eq(0)
+      end
+    end
+    expect { described_class.new("\x1f\x8bdamaged".b).freeze }.to raise_error(Memprofiler::DecodeError)
+  end
+
   describe "what it tells" do
     it "totals, metrics, period and time" do
       expect(profile.total(:alloc_space)).to eq(120)

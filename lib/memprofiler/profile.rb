@@ -5,7 +5,7 @@ require_relative "new_file"
 
 module Memprofiler
   # One state of a collector, or a pprof file: where objects were allocated, and
-  # which of them were in use. It never changes.
+  # which of them were in use. It never changes, and may be frozen or made shareable.
   #
   # The metrics of a heap profile, all of them estimates of the true value:
   #
@@ -43,7 +43,8 @@ module Memprofiler
     # A place in a program. `file` is "" and `line` 0 for a function written in C.
     Frame = Struct.new(:function, :file, :line, keyword_init: true)
 
-    # Files larger than this are refused; so are those that unpack to more.
+    # Files larger than this are refused; so are those that unpack to more, or whose samples would take
+    # more memory.
     MAX_BYTES = 512 * 1024 * 1024
 
     GZIP = "\x1F\x8B".b.freeze # what gzipped bytes begin with
@@ -104,7 +105,7 @@ module Memprofiler
     #   it was loaded), frozen
     # @raise [EncodeError]
     def pprof_data
-      @pprof_data ||= Codec.encode(@model).freeze
+      @pprof_data || once(:@pprof_data) { Codec.encode(@model).freeze }
     end
 
     # Writes the profile to a new file, which appears whole or not at all and is
@@ -235,7 +236,7 @@ module Memprofiler
     # @return [Hash{Symbol => Integer, String}] the comments that are "key: value": how the profile was
     #   made and what was dropped. What a sum has several of is a text, as "5772, 5787".
     def metadata
-      @metadata ||= Metadata.parse(comments).freeze
+      @metadata || once(:@metadata) { Metadata.parse(comments).freeze }
     end
 
     # @return [Array<Symbol>] what samples say besides their stack: `:class`, `:age`, `:thread`; in
@@ -246,22 +247,22 @@ module Memprofiler
 
     # @return [Array<Sample>] one for each stack and set of labels
     def samples
-      @samples ||= begin
-        metrics = sample_types.keys
-        frames = model[:locations].map do |function, line, _|
-          name, _, file, = model[:functions][function]
-          Frame.new(function: name, file: file, line: line).freeze
-        end
-        model[:samples].map do |stack, values, labels|
-          Sample.new(stack: frames.values_at(*stack), values: metrics.zip(values).to_h, labels: labels || {}).freeze
-        end.freeze
-      end
+      @samples || once(:@samples) { samples_of(model) }
+    end
+
+    # Decodes first what can't be kept any more afterwards.
+    #
+    # @return [self]
+    # @raise [DecodeError] what it was made of is damaged
+    def freeze
+      model
+      super
     end
 
     # @return [Hash] what Codec.decode gives
     # @api private
     def model
-      @model ||= Codec.decode(@pprof_data, max_bytes: MAX_BYTES)
+      @model || once(:@model) { Codec.decode(@pprof_data, max_bytes: MAX_BYTES, max_model_bytes: MAX_BYTES) }
     end
 
     def inspect
@@ -275,13 +276,31 @@ module Memprofiler
       @model = model
     end
 
+    def once(variable)
+      value = yield
+      instance_variable_set(variable, value) unless frozen?
+      value
+    end
+
+    def samples_of(model)
+      metrics = sample_types.keys
+      frames = model[:locations].map do |function, line, _|
+        name, _, file, = model[:functions][function]
+        Frame.new(function: name, file: file, line: line).freeze
+      end
+      model[:samples].map do |stack, values, labels|
+        Sample.new(stack: frames.values_at(*stack), values: metrics.zip(values).to_h, labels: labels || {}).freeze
+      end.freeze
+    end
+
     def column(metric)
       metrics = sample_types.keys
       metrics.index(Arguments.choice("metric", metric, metrics))
     end
 
     def ranking(by)
-      (@rankings ||= {})[by] ||= Ranking.new(model, metadata, by)
+      rankings = @rankings || once(:@rankings) { {} }
+      rankings[by] || Ranking.new(model, metadata, by).tap { |ranking| rankings[by] = ranking unless rankings.frozen? }
     end
   end
 end
