@@ -230,6 +230,19 @@ RSpec.describe Memprofiler::Collector, "lifecycle" do
     end
   end
 
+  it "can be started and stopped without end and without a collection, and takes no more memory" do
+    growth = Child.value(<<~RUBY)
+      def rss = File.read("/proc/self/statm").split[1].to_i * 4
+      collector = Memprofiler::Collector.new(interval: 1)
+      round = proc { collector.start && Object.new && collector.stop }
+      500.times(&round)
+      before = File.exist?("/proc/self/statm") ? rss : 0
+      10_000.times(&round)
+      before.zero? ? 0 : rss - before
+    RUBY
+    expect(growth).to be < 20_000 unless ENV["MEMPROFILER_ASAN"] == "1" # kB; 10,000 runs have 140 MB and more
+  end
+
   describe "stats" do
     it "tell what is kept, at no more than 64 bytes a living sample, and what flushing cost" do
       collector = described_class.new(interval: 1).start
@@ -431,6 +444,46 @@ RSpec.describe Memprofiler::Collector, "lifecycle" do
         [overflow, flushes.size]
       RUBY
       expect([overflow, flushes]).to eq([0, 5])
+    end
+
+    # Such a Fiber runs no ensure. What the flush held would stay, and the run too.
+    it "in a Fiber that is dropped in the middle of a flush leave nothing behind" do
+      left, growth, seen, counted = Child.value(<<~RUBY)
+        require "fiber" # 3.1 has Fiber.current there
+        class Mine; end
+        def rss = File.exist?("/proc/self/statm") ? File.read("/proc/self/statm").split[1].to_i * 4 : 0
+        collector = Memprofiler::Collector.new(interval: 1).start
+        8_000.times { |i| eval("def made\#{i} = Object.new; made\#{i}") }
+        inside = false
+        root = Fiber.current
+        trap(:USR1) { Fiber.yield(:left) if inside && Fiber.current != root }
+        prodder = Process.fork { trap(:USR1, "DEFAULT"); loop { Process.kill(:USR1, Process.ppid) && sleep(0.005) } }
+        leave = lambda do |times|
+          left = 0
+          (10 * times).times do
+            fiber = Fiber.new { inside = true; collector.flush; inside = false }
+            left += 1 if fiber.resume == :left
+            inside = false
+            return left if left == times
+            GC.start if left % 5 == 0
+          end
+        end
+        leave.(10)
+        before = rss
+        left = leave.(50)
+        growth = rss - before
+        Process.kill(:KILL, prodder) && Process.wait(prodder)
+        trap(:USR1, "IGNORE")
+        [1].each { Array.new(100) { [1] } } && GC.start
+        before = collector.stats[:allocations]
+        mine = Array.new(1_000) { Mine.new }
+        seen = collector.stats[:allocations] - before
+        [left, growth, seen, collector.flush(labels: [:class]).top(:alloc_objects, by: :class).find { |row| row.name == "Mine" }.flat]
+      RUBY
+      expect(left).to eq(50)
+      expect(seen).to be_between(1_000, 1_050)
+      expect(counted).to eq(1_000)
+      expect(growth).to be < 30_000 unless ENV["MEMPROFILER_ASAN"] == "1" # kB
     end
 
     it "in a trap handler may flush" do

@@ -41,6 +41,19 @@ RSpec.describe Memprofiler do
       expect(profile.samples.map { |sample| sample.stack.size }.max).to be <= 4 # 3 and (truncated)
     end
 
+    it "counts what finalizers allocate in the collection at its end" do
+      ran = 0
+      finalizer = proc { Array.new(10) { Object.new } && ran += 1 }
+      GC.disable
+      profile = described_class.profile(interval: 1, labels: [:class]) do
+        100.times { ObjectSpace.define_finalizer(String.new, finalizer) }
+      end
+      expect(ran).to be >= 90
+      expect(objects(profile)).to eq(ran * 10)
+    ensure
+      GC.enable
+    end
+
     it "never shows itself" do
       profile = described_class.profile(interval: 1) { allocate(10) }
       names = profile.top(:alloc_objects, by: :function).map(&:name)

@@ -76,6 +76,20 @@ RSpec.describe Memprofiler::Collector, "and Ractors" do
       expect(sum).to eq(20_000 * 19_999 / 2)
     end
 
+    it "are not started by other threads while one is created" do
+      sums = in_program(<<~RUBY).value
+        $stderr = File.open(File::NULL, "w")
+        collector = Memprofiler::Collector.new(interval: 1)
+        others = Array.new(3) do
+          Thread.new { loop { (collector.start rescue Memprofiler::Error) && Thread.pass && Array.new(10) { "x" * 10 } } }
+        end
+        sums = Array.new(100) { wait_for(Ractor.new { 200.times.sum { |i| [i].first } }) }
+        others.each(&:kill).each(&:join)
+        sums.uniq
+      RUBY
+      expect(sums).to eq([19_900])
+    end
+
     it "say nothing where none runs" do
       result = in_program(<<~RUBY)
         Memprofiler::Collector.new.start.stop
@@ -101,6 +115,39 @@ RSpec.describe Memprofiler::Collector, "and Ractors" do
       RUBY
       expect(counted).to be_between(2_004, 2_030)
       expect(said[:ractors]).to match(/not seen/) if RUBY_VERSION < "4"
+    end
+
+    # From 4.0 a finalizer runs in whichever Ractor collects.
+    it "refuse to be used in another one, which finalizers may bring them to" do
+      answers, still = in_program(<<~RUBY).value
+        collector = Memprofiler::Collector.new(interval: 1).start
+        answers = Hash.new(0)
+        uses = [-> { collector.start }, -> { collector.stop }, -> { collector.flush }, -> { collector.stats }, -> { collector.running? }]
+        finalizer = proc do
+          mine = Ractor.current == Ractor.main
+          uses.each { |use| mine ? answers[:mine] += 1 : (use.call rescue answers[$!.class.name] += 1) }
+        end
+        1_000.times { ObjectSpace.define_finalizer(Object.new, finalizer) }
+        wait_for(Ractor.new { 10.times { GC.start && Array.new(1_000) { [1] } } })
+        GC.start
+        [answers, collector.running?]
+      RUBY
+      expect(answers.keys - [:mine, "Memprofiler::RactorError"]).to eq([])
+      expect(answers.values.sum).to be >= 4_500
+      expect(still).to be(true)
+    end
+
+    it "miss nothing, and say so, when others allocated before the start", if: RUBY_VERSION >= "4" do
+      unseen, said = in_program(<<~RUBY).value
+        ractors = Array.new(4) { Ractor.new { 900.times { Object.new } && Ractor.receive } }
+        sleep 0.2
+        collector = Memprofiler::Collector.new(interval: 1).start
+        ractors.each { |ractor| ractor.send(1) }
+        ractors.each { |ractor| wait_for(ractor) }
+        profile = collector.flush(gc: true)
+        [collector.stats[:unseen_objects], profile.metadata[:unseen_objects]]
+      RUBY
+      expect([unseen, said]).to eq([0, nil])
     end
 
     it "count the others' objects too where they can, while flushes go on", if: RUBY_VERSION >= "4" do

@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "vm/holds.h"
 #include "vm/hooks.h"
+#include "vm/ractors.h"
 
 #define DEFAULT_INTERVAL 512
 #define DEFAULT_MAX_DEPTH 512
@@ -18,8 +19,8 @@
 #define TRACK_ONE_IN_LIMIT 1000000
 
 static VALUE cCollector, memprofiler_module;
-/* Method objects, whatever the program makes of these names. */
-static VALUE gc_start, ractor_count;
+/* A Method, whatever the program makes of this name. */
+static VALUE gc_start;
 static VALUE sym_auto, sym_mark, sym_free;
 
 /* ---- the object ------------------------------------------------------------------------------ */
@@ -85,6 +86,13 @@ static VALUE collector_alloc(VALUE klass)
 
 /* ---- options --------------------------------------------------------------------------------- */
 
+/* Whatever the program makes of Integer's methods. */
+static int compare(VALUE integer, uint64_t bound)
+{
+    VALUE big = FIXNUM_P(integer) ? rb_int2big(FIX2LONG(integer)) : integer;
+    return FIX2INT(rb_big_cmp(big, ULL2NUM(bound)));
+}
+
 static uint64_t integer_option(const char *name, VALUE value, uint64_t least, uint64_t most,
                                const char *also)
 {
@@ -93,8 +101,7 @@ static uint64_t integer_option(const char *name, VALUE value, uint64_t least, ui
                  "%s must be an Integer from %" PRIu64 " to %" PRIu64 "%s, not %" PRIsVALUE, name,
                  least, most, also, rb_obj_class(value));
     }
-    VALUE too_small = rb_funcall(value, '<', 1, ULL2NUM(least));
-    if (RTEST(too_small) || RTEST(rb_funcall(value, '>', 1, ULL2NUM(most)))) {
+    if (compare(value, least) < 0 || compare(value, most) > 0) {
         rb_raise(rb_eArgError,
                  "%s must be an Integer from %" PRIu64 " to %" PRIu64 "%s, not %" PRIsVALUE, name,
                  least, most, also, rb_inspect(value));
@@ -115,11 +122,9 @@ static mp_liveness liveness_option(VALUE value)
     rb_raise(rb_eArgError, "liveness must be %s, not %" PRIsVALUE, allowed, rb_inspect(value));
 }
 
-static void require_main_ractor(void)
+void mp_require_main_ractor(void)
 {
-    VALUE ractor = rb_const_get(rb_cObject, rb_intern("Ractor"));
-    VALUE main = rb_funcall(ractor, rb_intern("main"), 0);
-    if (rb_funcall(ractor, rb_intern("current"), 0) != main) {
+    if (!mp_in_main_ractor()) {
         rb_raise(mp_eRactor, "a collector can only be used in the main Ractor");
     }
 }
@@ -152,7 +157,7 @@ static VALUE collector_initialize(int argc, VALUE *argv, VALUE self)
     VALUE keywords, given[6];
     rb_scan_args(argc, argv, "0:", &keywords);
     rb_get_kwargs(keywords, keys, 0, 6, given);
-    require_main_ractor();
+    mp_require_main_ractor();
     if (collector->run) rb_raise(rb_eTypeError, "already initialized");
 
     mp_options options = {DEFAULT_INTERVAL, 1, DEFAULT_MAX_SAMPLES, DEFAULT_MAX_DEPTH, 0};
@@ -209,15 +214,25 @@ static int running(const mp_collector *collector)
     return collector->run && collector->run->armed;
 }
 
-int mp_one_ractor(void)
-{
-    return rb_method_call(0, NULL, ractor_count) == INT2FIX(1);
-}
-
 /* Lets interrupts in. */
 static void tidy_hooks(void)
 {
     if (!MP_HOOKS_ARE_GLOBAL || mp_one_ractor()) mp_hooks_tidy();
+}
+
+/* All that lets others in comes before a run is made. If a Ractor began meanwhile, all over again. */
+static void get_ready(void)
+{
+    uint64_t begun;
+    do {
+        begun = mp_ractors_begun();
+        rb_funcall(memprofiler_module, rb_intern("before_start"), 0);
+        tidy_hooks();
+        if (mp_hooks_full()) { /* dropped collectors leave their places when they go */
+            mp_full_gc();
+            tidy_hooks();
+        }
+    } while (mp_ractors_begun() != begun);
 }
 
 NORETURN(static void refuse_running(void));
@@ -236,28 +251,23 @@ static void refuse_running(void)
 static VALUE collector_start(VALUE self)
 {
     mp_collector *collector = mp_collector_of(self);
+    mp_require_main_ractor();
     if (running(collector)) refuse_running();
     if (!collector->options.interval) rb_raise(rb_eTypeError, "uninitialized collector");
-    rb_funcall(memprofiler_module, rb_intern("before_start"), 0);
-    tidy_hooks();
+    get_ready();
+    /* Nothing lets others in any more. */
     if (running(collector)) refuse_running(); /* another thread was quicker */
 
-    mp_own_begin();
     if (!collector->seeded) collector->options.seed = random_seed();
     mp_run *run = mp_run_new(&collector->options, collector->liveness);
-    mp_own_end();
     if (!run) rb_raise(mp_eError, "no memory to start a collector");
-    if (mp_hooks_full()) { /* dropped collectors leave their places when they go */
-        mp_full_gc();
-        tidy_hooks();
-    }
-    if (running(collector) || mp_run_start(run, self) != MP_OK) {
-        mp_run_release(run);
-        if (running(collector)) refuse_running();
-        rb_raise(mp_eError, "%d collectors are running already, and more can't", MP_MAX_RUNS);
-    }
     mp_run *earlier = collector->run;
     collector->run = run;
+    if (mp_run_start(run, self) != MP_OK) {
+        collector->run = earlier;
+        mp_run_release(run);
+        rb_raise(mp_eError, "%d collectors are running already, and more can't", MP_MAX_RUNS);
+    }
     if (earlier) mp_run_drop(earlier);
     return self;
 }
@@ -265,22 +275,28 @@ static VALUE collector_start(VALUE self)
 /*
  * End the run; its last state stays to be flushed. Nothing when it is not running.
  * @return [self]
+ * @raise [RactorError] outside the main Ractor
  */
 static VALUE collector_stop(VALUE self)
 {
     mp_collector *collector = mp_collector_of(self);
+    mp_require_main_ractor();
     int alone = mp_one_ractor(); /* lets others in, who may have started anew */
     if (running(collector)) {
+        mp_hooks_check(collector->run); /* if they are lost, the profile has to say so */
         collector->run->alone = alone;
         mp_stop_in_pieces(collector->run);
-        tidy_hooks();
     }
     return self;
 }
 
-/* @return [Boolean] */
+/*
+ * @return [Boolean]
+ * @raise [RactorError] outside the main Ractor
+ */
 static VALUE collector_running_p(VALUE self)
 {
+    mp_require_main_ractor();
     return RBOOL(running(mp_collector_of(self)));
 }
 
@@ -293,9 +309,6 @@ void mp_init_collector(VALUE memprofiler)
     memprofiler_module = memprofiler;
     gc_start = rb_obj_method(rb_mGC, ID2SYM(rb_intern("start")));
     rb_gc_register_mark_object(gc_start);
-    VALUE ractor = rb_const_get(rb_cObject, rb_intern("Ractor"));
-    ractor_count = rb_obj_method(ractor, ID2SYM(rb_intern("count")));
-    rb_gc_register_mark_object(ractor_count);
     cCollector = rb_define_class_under(memprofiler, "Collector", rb_cObject);
     rb_gc_register_mark_object(cCollector);
     rb_define_alloc_func(cCollector, collector_alloc);
@@ -305,5 +318,6 @@ void mp_init_collector(VALUE memprofiler)
     rb_define_method(cCollector, "stop", collector_stop, 0);
     rb_define_method(cCollector, "running?", collector_running_p, 0);
     rb_define_method(cCollector, "flush", mp_collector_flush, -1);
+    rb_define_private_method(cCollector, "flush_block", mp_collector_flush_block, 1);
     rb_define_method(cCollector, "stats", mp_collector_stats, 0);
 }

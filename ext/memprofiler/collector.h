@@ -23,8 +23,8 @@ typedef struct {
 /* Raises TypeError for anything else. */
 mp_collector *mp_collector_of(VALUE self);
 uint64_t mp_clock_ns(void);
-/* There is no Ractor but the main one. Lets interrupts in. */
-int mp_one_ractor(void);
+/* Raises RactorError: a finalizer, from 4.0, may run in any Ractor. */
+void mp_require_main_ractor(void);
 /* Stop a run as a flush works, letting others in now and then; may leave by longjmp. (flush.c) */
 void mp_stop_in_pieces(mp_run *run);
 /* As GC.start, whatever the program has made of that name, and while GC is disabled too. */
@@ -33,6 +33,7 @@ void mp_full_gc(void);
 void mp_init_collector(VALUE memprofiler);
 /* flush.c */
 VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self);
+VALUE mp_collector_flush_block(VALUE self, VALUE labels);
 /* stats.c */
 VALUE mp_collector_stats(VALUE self);
 void mp_init_flush(VALUE memprofiler);

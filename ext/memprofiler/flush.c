@@ -12,18 +12,12 @@
 #include "core/error.h"
 #include "core/snapshot.h"
 #include "vm/heap.h"
-#include "vm/holds.h"
 #include "vm/hooks.h"
+#include "vm/ractors.h"
+#include "work.h"
 
 /* Living samples dealt with between two looks at the clock. */
 #define STEP 2048u
-/*
- * The GVL is offered to others after so long; a piece ends at the next look at the clock. Where they
- * take it for long, some 100 ms each, pieces are longer, or a flush would take minutes.
- */
-#define PIECE_NS 5000000u
-#define LONG_PIECE_NS 12000000u
-#define LONG_WAIT_NS 50000000u
 /* The same for new stacks and sites, which cost more: a stack may have hundreds of frames. */
 #define FOLDS 256u
 /* Names looked up between two looks at the clock. */
@@ -32,17 +26,8 @@
 static VALUE sym_labels, sym_gc, sym_heap, sym_class, sym_age, sym_thread;
 static VALUE memprofiler_module;
 
-/* What a flush and a stop have in common: they hold the run, and the GVL for a piece at a time. */
 typedef struct {
-    mp_run *run;
-    mp_hold *hold;
-    int own; /* this thread is marked as the profiler's */
-    uint64_t since, held_ns, longest_ns;
-    int waited; /* for long */
-} work;
-
-typedef struct {
-    work work;
+    mp_work work; /* comes first */
     mp_collector *collector;
     mp_run *run; /* work's */
     unsigned labels;
@@ -54,62 +39,9 @@ typedef struct {
     int error;
 } flush;
 
-/* ---- pieces ---------------------------------------------------------------------------------- */
-
-static void own_begins(work *w)
-{
-    mp_own_begin();
-    w->own = 1;
-}
-
-static void own_ends(work *w)
-{
-    if (w->own) mp_own_end();
-    w->own = 0;
-}
-
-static void piece_begins(work *w)
-{
-    w->since = mp_clock_ns();
-}
-
-static void piece_ends(work *w)
-{
-    uint64_t held = mp_clock_ns() - w->since;
-    w->held_ns += held;
-    if (held > w->longest_ns) w->longest_ns = held;
-}
-
-/* What runs in this very thread meanwhile (trap handlers, finalizers) is the program's. */
-static void offer_gvl(work *w)
-{
-    if (mp_clock_ns() - w->since < (w->waited ? LONG_PIECE_NS : PIECE_NS)) return;
-    piece_ends(w);
-    own_ends(w);
-    uint64_t offered = mp_clock_ns();
-    rb_thread_schedule();
-    own_begins(w);
-    piece_begins(w);
-    w->waited = w->since - offered > LONG_WAIT_NS;
-}
-
-static void work_begins(work *w, mp_run *run)
-{
-    w->run = run;
-    w->hold = mp_hold_begin(run);
-    own_begins(w);
-    piece_begins(w);
-}
-
-static void work_ends(work *w)
-{
-    mp_hold_end(w->hold, w->run);
-    own_ends(w);
-}
-
 /* ---- stages ---------------------------------------------------------------------------------- */
 
-/* Up to here `rb_raise` is legal; the snapshot and the buffer are freed by flush_ends. */
+/* Up to here `rb_raise` is legal; the snapshot and the buffer are freed by let_go. */
 static void check(int error)
 {
     if (error == MP_ENOMEM) rb_raise(mp_eEncode, "no memory to take a snapshot");
@@ -117,7 +49,7 @@ static void check(int error)
 }
 
 /* What is there when it begins, in pieces; how far that went. */
-static uint32_t measure(work *w)
+static uint32_t measure(mp_work *w)
 {
     mp_run *run = w->run;
     uint32_t at = 0, end = run->recorder->live.slabs.top;
@@ -127,7 +59,7 @@ static uint32_t measure(work *w)
         mp_run_check(run);
         more = mp_run_measure(run, &at, end, STEP);
         mp_run_unlock(run);
-        offer_gvl(w);
+        mp_work_offer_gvl(w);
     }
     return at;
 }
@@ -140,7 +72,7 @@ static void prepare(flush *f)
     mp_run_unlock(f->run);
     check(error);
     for (int done = 0; !done;) {
-        offer_gvl(&f->work);
+        mp_work_offer_gvl(&f->work);
         mp_run_lock(f->run);
         error = mp_snapshot_prepare(f->snapshot, FOLDS, &done);
         mp_run_unlock(f->run);
@@ -148,9 +80,9 @@ static void prepare(flush *f)
     }
 }
 
-static void name(work *w)
+static void name(mp_work *w)
 {
-    while (mp_run_name(w->run, MP_NAME_ALL_AND_JUMP, NAMES)) offer_gvl(w);
+    while (mp_run_name(w->run, MP_NAME_ALL_AND_JUMP, NAMES)) mp_work_offer_gvl(w);
 }
 
 /*
@@ -176,7 +108,7 @@ static void name_and_begin(flush *f)
 static void copy(flush *f)
 {
     for (int done = 0; !done;) {
-        offer_gvl(&f->work);
+        mp_work_offer_gvl(&f->work);
         mp_run_lock(f->run);
         mp_run_check(f->run);
         int error = mp_snapshot_step(f->snapshot, STEP, &done);
@@ -222,66 +154,58 @@ static VALUE flush_body(VALUE arg)
     take_snapshot(f);
     mp_comments_write_living(&f->comments, mp_snapshot_live_samples(f->snapshot),
                              mp_snapshot_live_objects(f->snapshot));
-    piece_ends(&f->work);
+    mp_work_piece_ends(&f->work);
     /* This thread allocates nothing there, and others would pay for the mark. */
-    own_ends(&f->work);
+    mp_work_own_ends(&f->work);
     rb_thread_call_without_gvl(encode, f, NULL, NULL);
-    own_begins(&f->work);
+    mp_work_own_begins(&f->work);
     check(f->error);
-    piece_begins(&f->work);
+    mp_work_piece_begins(&f->work);
     VALUE bytes = rb_str_new((const char *)f->out.data, (long)f->out.len);
     rb_obj_freeze(bytes);
-    VALUE profile = rb_funcall(rb_const_get(memprofiler_module, rb_intern("Profile")),
-                               rb_intern("new"), 1, bytes);
+    /* Profile.new would run what the program may have made of String and Object. */
+    VALUE profile = rb_obj_alloc(rb_const_get(memprofiler_module, rb_intern("Profile")));
+    rb_ivar_set(profile, rb_intern("@pprof_data"), bytes);
     free_snapshot(f);
-    piece_ends(&f->work);
+    mp_work_piece_ends(&f->work);
     f->collector->flush_gvl_ns = f->work.held_ns;
     f->collector->flush_piece_ns = f->work.longest_ns;
     f->collector->flushes++;
     return profile;
 }
 
-static VALUE flush_ends(VALUE arg)
+static void let_go(mp_work *work)
 {
-    flush *f = (flush *)arg;
+    flush *f = (flush *)work;
     if (f->snapshot) free_snapshot(f);
     mp_buffer_free(&f->out);
-    work_ends(&f->work);
-    return Qnil;
 }
 
 /* ---- before a collection, and before the end ------------------------------------------------- */
 
 static VALUE name_body(VALUE arg)
 {
-    name((work *)arg);
+    name((mp_work *)arg);
     return Qnil;
 }
 
 static VALUE stop_body(VALUE arg)
 {
-    work *w = (work *)arg;
+    mp_work *w = (mp_work *)arg;
+    mp_run *run = w->run;
     name(w);
-    mp_run_stop(w->run, measure(w));
+    mp_run_stop(run, measure(w));
+    mp_work_own_ends(w); /* before a question that lets others in */
+    if (!MP_HOOKS_ARE_GLOBAL || mp_one_ractor()) {
+        run->met = 0;
+        mp_hooks_tidy();
+    }
     return Qnil;
-}
-
-static VALUE body_ends(VALUE arg)
-{
-    work_ends((work *)arg);
-    return Qnil;
-}
-
-static void ensured(mp_run *run, VALUE (*body)(VALUE))
-{
-    work w = {0};
-    work_begins(&w, run);
-    rb_ensure(body, (VALUE)&w, body_ends, (VALUE)&w);
 }
 
 void mp_stop_in_pieces(mp_run *run)
 {
-    ensured(run, stop_body);
+    mp_work_through(run, stop_body);
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -318,6 +242,37 @@ static int boolean(const char *name, VALUE value)
     return RTEST(value);
 }
 
+/* ---------------------------------------------------------------------------------------------- */
+
+static VALUE flush_now(VALUE self, unsigned labels, int collect, int heap)
+{
+    mp_collector *collector = mp_collector_of(self);
+    mp_require_main_ractor();
+    if (!collector->run) rb_raise(mp_eNotStarted, "the collector was never started");
+
+    /* Ruby takes all hooks off before it runs the last finalizers, and other tools do. */
+    if (collector->run->armed) mp_hooks_check(collector->run);
+    /* Before the thread is marked: finalizers that run now are the program's. */
+    if (collect && collector->run->armed) {
+        /* Threads that have ended are pinned until they are named: they must not look alive. */
+        mp_work_through(collector->run, name_body);
+        mp_full_gc();
+    }
+    VALUE keeper;
+    flush *f = (flush *)mp_work_new(sizeof *f, &keeper);
+    int alone = mp_one_ractor(); /* lets others in, who may have started anew */
+    if (heap && alone) f->heap_bytes = mp_heap_bytes();
+    f->work.let_go = let_go;
+    f->collector = collector;
+    f->labels = labels;
+    f->run = collector->run;
+    f->run->alone = alone;
+    VALUE profile = mp_work_do(&f->work, f->run, flush_body);
+    RB_GC_GUARD(keeper);
+    RB_GC_GUARD(self);
+    return profile;
+}
+
 /*
  * The profile so far. Resets nothing: `alloc_*` counts from the start, and never falls; `inuse_*`
  * is as of the last completed collection.
@@ -331,38 +286,29 @@ static int boolean(const char *name, VALUE value)
  *     objects; nothing where there are other Ractors. Garbage counts, so best with `gc: true`.
  *   @return [Profile]
  *   @raise [NotStartedError] it was never started
+ *   @raise [RactorError] outside the main Ractor
  *   @raise [ArgumentError, TypeError] naming what is allowed
  *   @raise [EncodeError] no memory
  */
 VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self)
 {
-    mp_collector *collector = mp_collector_of(self);
     VALUE keywords, given[3];
     ID keys[3] = {SYM2ID(sym_labels), SYM2ID(sym_gc), SYM2ID(sym_heap)};
     rb_scan_args(argc, argv, "0:", &keywords);
     rb_get_kwargs(keywords, keys, 0, 3, given);
-    flush f = {.collector = collector};
-    f.labels = given[0] == Qundef ? 0 : label_bits(given[0]);
+    unsigned labels = given[0] == Qundef ? 0 : label_bits(given[0]);
     int collect = boolean("gc", given[1]);
     int heap = boolean("heap", given[2]);
-    if (!collector->run) rb_raise(mp_eNotStarted, "the collector was never started");
+    return flush_now(self, labels, collect, heap);
+}
 
-    /* Ruby takes all hooks off before it runs the last finalizers, and other tools do. */
-    if (collector->run->armed) mp_hooks_check(collector->run);
-    /* Before the thread is marked: finalizers that run now are the program's. */
-    if (collect && collector->run->armed) {
-        /* Threads that have ended are pinned until they are named: they must not look alive. */
-        ensured(collector->run, name_body);
-        mp_full_gc();
-    }
-    int alone = mp_one_ractor(); /* lets others in, who may have started anew */
-    if (heap && alone) f.heap_bytes = mp_heap_bytes();
-    f.run = collector->run;
-    f.run->alone = alone;
-    work_begins(&f.work, f.run);
-    VALUE profile = rb_ensure(flush_body, (VALUE)&f, flush_ends, (VALUE)&f);
-    RB_GC_GUARD(self);
-    return profile;
+/*
+ * As flush(labels: labels, gc: true, heap: true), but that the call allocates nothing.
+ * @api private
+ */
+VALUE mp_collector_flush_block(VALUE self, VALUE labels)
+{
+    return flush_now(self, label_bits(labels), 1, 1);
 }
 
 void mp_init_flush(VALUE memprofiler)

@@ -9,6 +9,7 @@
 #include "relay.h"
 #include "vm/hooks.h"
 #include "vm/naming.h"
+#include "vm/ractors.h"
 
 static VALUE end_own(VALUE unused)
 {
@@ -43,14 +44,41 @@ static VALUE own_folder(VALUE self, VALUE folder)
 }
 
 /*
- * Stops every collector; each one's profile says why.
+ * A Ractor is about to start, which this Ruby doesn't survive under a hook: every collector is
+ * stopped, its profile says why, and none can be started until `ractor_began`.
  * @return [Boolean] whether one was running
  * @api private
  */
-static VALUE stop_all(VALUE self, VALUE reason)
+static VALUE ractor_begins(VALUE self, VALUE reason)
 {
     (void)self;
-    return RBOOL(mp_hooks_stop_all(rb_id2name(rb_to_id(reason))));
+    mp_ractor_begins();
+    return RBOOL(mp_in_main_ractor() && mp_hooks_stop_all(rb_id2name(rb_to_id(reason))));
+}
+
+/* @api private */
+static VALUE ractor_began(VALUE self)
+{
+    (void)self;
+    mp_ractor_began();
+    return Qnil;
+}
+
+/* @api private */
+static VALUE ractor_coming_p(VALUE self)
+{
+    (void)self;
+    return RBOOL(mp_ractors_coming() > 0);
+}
+
+/*
+ * @return [Boolean] whatever the program makes of Ractor
+ * @api private
+ */
+static VALUE one_ractor_p(VALUE self)
+{
+    (void)self;
+    return RBOOL(mp_one_ractor());
 }
 
 RUBY_FUNC_EXPORTED void Init_memprofiler(void);
@@ -69,5 +97,8 @@ void Init_memprofiler(void)
     mp_init_relay(memprofiler);
     rb_define_singleton_method(memprofiler, "own", own, 0);
     rb_define_singleton_method(memprofiler, "own_folder=", own_folder, 1);
-    rb_define_singleton_method(memprofiler, "stop_all", stop_all, 1);
+    rb_define_singleton_method(memprofiler, "ractor_begins", ractor_begins, 1);
+    rb_define_singleton_method(memprofiler, "ractor_began", ractor_began, 0);
+    rb_define_singleton_method(memprofiler, "ractor_coming?", ractor_coming_p, 0);
+    rb_define_singleton_method(memprofiler, "one_ractor?", one_ractor_p, 0);
 }

@@ -44,34 +44,11 @@ static void set_tables(VALUE hash, const mp_recorder *recorder)
     set_number(hash, "memory", mp_recorder_memsize(recorder));
 }
 
-/*
- * How the profiler itself is doing. docs/stats.md says what to look at, and what to do about it.
- *
- * @return [Hash{Symbol => Integer, Symbol, Boolean}] of the current run, or of the one that `stop`
- *   ended:
- *   - what was asked for, and is in force: `running`, `liveness` (`:mark` or `:free`), `interval`,
- *     `interval_in_force` (objects), `track_one_in`, `track_one_in_force` (samples)
- *   - seen, in objects: `allocations` (by the hook), `unseen_objects` (allocated, says the VM, but
- *     past the hook), `own_objects` (the profiler's, kept out); `collections` (whose dead are known)
- *   - in samples: `samples` (taken), `dropped_samples` (not counted), `untracked_samples` (counted,
- *     not followed: no memory), `thinned_samples` (given up at max_samples), `truncated_stacks`,
- *     `overflow_stacks`, `lost_samples` (given up since a collection went unseen),
- *     `reused_addresses` (dead, which was seen late); in times: `lost_collections`, `hooks_rearmed`
- *   - what the tables hold, in items: `live_samples`, `stacks`, `raw_stacks`, `sites`, `raw_sites`,
- *     `functions`, `locations`, `strings`, `frames`, `classes`, `threads`; in bytes of the
- *     profiler's own: `live_bytes` (the table of living samples), `memory` (all of them)
- *   - `flushes` (of this collector), and of the last one in nanoseconds: `flush_gvl_ns`,
- *     `flush_longest_piece_ns` (the GVL held, in all and without a break)
- * @raise [NotStartedError] it was never started
- */
-VALUE mp_collector_stats(VALUE self)
+static VALUE stats(VALUE arg)
 {
-    mp_collector *collector = mp_collector_of(self);
+    const mp_collector *collector = (const mp_collector *)arg;
     mp_run *run = collector->run;
-    if (!run) rb_raise(mp_eNotStarted, "the collector was never started");
     const mp_recorder *recorder = run->recorder;
-
-    mp_own_begin();
     mp_run_lock(run);
     mp_run_check(run);
     mp_run_unlock(run);
@@ -91,6 +68,43 @@ VALUE mp_collector_stats(VALUE self)
     set_number(hash, "flushes", collector->flushes);
     set_number(hash, "flush_gvl_ns", collector->flush_gvl_ns);
     set_number(hash, "flush_longest_piece_ns", collector->flush_piece_ns);
-    mp_own_end();
     return hash;
+}
+
+static VALUE stats_end(VALUE unused)
+{
+    (void)unused;
+    mp_own_end();
+    return Qnil;
+}
+
+/*
+ * How the profiler itself is doing. docs/stats.md says what to look at, and what to do about it.
+ *
+ * @return [Hash{Symbol => Integer, Symbol, Boolean}] of the current run, or of the one that `stop`
+ *   ended:
+ *   - what was asked for, and is in force: `running`, `liveness` (`:mark` or `:free`), `interval`,
+ *     `interval_in_force` (objects), `track_one_in`, `track_one_in_force` (samples)
+ *   - seen, in objects: `allocations` (by the hook), `unseen_objects` (allocated, says the VM, but
+ *     past the hook), `own_objects` (the profiler's, kept out); `collections` (whose dead are known)
+ *   - in samples: `samples` (taken), `dropped_samples` (not counted), `untracked_samples` (counted,
+ *     not followed: no memory), `thinned_samples` (given up at max_samples), `truncated_stacks`,
+ *     `overflow_stacks`, `lost_samples` (given up since a collection went unseen),
+ *     `reused_addresses` (dead, which was seen late); in times: `lost_collections`, `hooks_rearmed`
+ *   - what the tables hold, in items: `live_samples`, `stacks`, `raw_stacks`, `sites`, `raw_sites`,
+ *     `functions`, `locations`, `strings`, `frames`, `classes`, `threads`; in bytes of the
+ *     profiler's own: `live_bytes` (the table of living samples), `memory` (all of them)
+ *   - `flushes` (of this collector), and of the last one in nanoseconds: `flush_gvl_ns`,
+ *     `flush_longest_piece_ns` (the GVL held, in all and without a break)
+ * @raise [NotStartedError] it was never started
+ * @raise [RactorError] outside the main Ractor
+ */
+VALUE mp_collector_stats(VALUE self)
+{
+    mp_collector *collector = mp_collector_of(self);
+    mp_require_main_ractor();
+    if (!collector->run) rb_raise(mp_eNotStarted, "the collector was never started");
+    mp_hooks_check(collector->run);
+    mp_own_begin();
+    return rb_ensure(stats, (VALUE)collector, stats_end, Qnil);
 }

@@ -14,28 +14,32 @@ module Memprofiler
     RACTORS_CRASH = /\A3\.(?:1\.[0-3]|2\.[0-2])\z/.match?(RUBY_VERSION)
     CLASSES_CRASH = /\A3\.2\.[0-2]\z/.match?(RUBY_VERSION)
 
+    RACTOR = ::Ractor.singleton_class # a program may do away with the name
+
     # Stands before Ractor.new.
     module RactorGuard
       def new(...)
-        VMFaults.ractor_is_coming
+        begun = VMFaults.stop_for_ractor
         super
+      ensure
+        Memprofiler.ractor_began if begun
       end
     end
 
     module_function
 
-    def ractor_is_coming
+    # @return [Symbol] why
+    def stop_for_ractor
       reason = :"a Ractor was created, which this Ruby can't survive while profiled (bug 18464)"
-      return unless Memprofiler.stop_all(reason)
-
-      warn "memprofiler: profiling ends here: Ruby #{RUBY_VERSION} crashes when a Ractor starts while " \
-           "allocations are watched (Ruby bug 18464)"
+      if Memprofiler.ractor_begins(reason)
+        warn "memprofiler: profiling ends here: Ruby #{RUBY_VERSION} crashes when a Ractor starts while " \
+             "allocations are watched (Ruby bug 18464)"
+      end
+      reason
     end
 
     def guard_ractors
-      return if Ractor.singleton_class.include?(RactorGuard)
-
-      Ractor.singleton_class.prepend(RactorGuard)
+      RACTOR.prepend(RactorGuard) unless RACTOR.include?(RactorGuard)
     end
   end
 
@@ -51,7 +55,8 @@ module Memprofiler
                      "(Ruby bug 19482): use 3.2.3 or later"
       end
       return unless VMFaults::RACTORS_CRASH
-      return VMFaults.guard_ractors if Ractor.count == 1
+      # In this order: one that is no longer coming is there.
+      return VMFaults.guard_ractors if !ractor_coming? && one_ractor?
 
       raise Error, "Ruby #{RUBY_VERSION} crashes when a Ractor starts while allocations are watched (Ruby bug " \
                    "18464), and one is running: use 3.1.4, 3.2.3 or later"

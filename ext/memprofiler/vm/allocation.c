@@ -1,6 +1,7 @@
 #include "hooks.h"
 
 #include "deaths.h"
+#include "ractors.h"
 
 /*
  * The line of a Ruby frame that JIT-compiled code entered: 3.3 and 3.4 report 0 for the innermost

@@ -27,6 +27,8 @@ static void bury(mp_run *run)
     run->buried_at = rb_gc_count();
     run->next_buried = buried;
     buried = run;
+    /* Never taken back: it is the growth since the last collection that counts. */
+    rb_gc_adjust_memory_usage((ssize_t)(mp_recorder_memsize(run->recorder)));
 }
 
 void mp_runs_free_buried(void)
@@ -46,7 +48,7 @@ void mp_runs_free_buried(void)
 void mp_run_release(mp_run *run)
 {
     if (--run->holders) return;
-    if (!MP_HOOKS_ARE_GLOBAL || rb_during_gc()) {
+    if (!run->met || rb_during_gc()) {
         free_run(run);
     } else {
         bury(run);

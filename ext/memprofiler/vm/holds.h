@@ -5,9 +5,11 @@
  * From 4.0 another Ractor's hook may have found a run in its place just before that was emptied, and
  * not have looked at it yet. Hooks have the VM lock, as has whoever sweeps, so a run that is let go
  * of elsewhere is buried until a collection has come by, which waits for all to be out of hooks.
+ * Unless there was a moment with one Ractor since its place was emptied (`met` is 0). What is buried
+ * counts towards the next collection, as other memory of the program's does.
  *
  * Memory: an mp_hold is malloc(3)'s, since a Fiber that is dropped in the middle of a flush takes its
- * stack along, and no more: what it held stays. Locks: GVL; mp_run_release is legal in a dfree.
+ * stack along. Locks: GVL; mp_run_release is legal in a dfree.
  * Failure: without memory a hold is one that a forked child doesn't know of.
  */
 #ifndef MEMPROFILER_VM_HOLDS_H

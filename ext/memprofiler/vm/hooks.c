@@ -4,6 +4,7 @@
 
 #include "../core/error.h"
 #include "holds.h"
+#include "ractors.h"
 
 /* The runs that hooks find theirs in, by the Fixnum in the hook's data. */
 static mp_run *runs[MP_MAX_RUNS];
@@ -50,7 +51,12 @@ void mp_own_begin(void)
 
 void mp_own_end(void)
 {
-    int at = own_place(rb_thread_current());
+    mp_own_end_of(rb_thread_current());
+}
+
+void mp_own_end_of(VALUE thread)
+{
+    int at = own_place(thread);
     if (at < 0 || --own[at].depth > 0) return;
     own[at] = own[--own_threads];
 }
@@ -169,6 +175,7 @@ int mp_hooks_arm(mp_run *run)
     if (slot < 0) return MP_ELIMIT;
     run->slot = slot;
     run->armed = 1;
+    run->met = MP_HOOKS_ARE_GLOBAL;
     run->gc_count = rb_gc_count();
     int on = stale[slot];
     stale[slot] = 0;
@@ -218,10 +225,12 @@ void mp_hooks_check(mp_run *run)
 {
     if (!run->armed) return;
     uint64_t before = own_events;
+    VALUE errinfo = rb_errinfo();
     int error;
     mp_own_begin();
     rb_protect(allocate_one, rb_cObject, &error);
     mp_own_end();
+    if (error) rb_set_errinfo(rb_obj_is_kind_of(errinfo, rb_eException) ? errinfo : Qnil);
     if (error || own_events != before) return;
     size_t seen = run->gc_count;
     take_all_off(run->slot);
@@ -282,6 +291,7 @@ static void forked(void)
         if (run) mp_run_forked(run, here);
     }
     mp_holds_forked(here);
+    mp_ractors_forked();
 }
 
 void mp_hooks_init(void)

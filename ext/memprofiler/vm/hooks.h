@@ -39,5 +39,7 @@ void mp_hooks_call_job(void);
 
 void mp_own_begin(void);
 void mp_own_end(void);
+/* For a thread that will not come by any more. Legal in a dfree. */
+void mp_own_end_of(VALUE thread);
 
 #endif

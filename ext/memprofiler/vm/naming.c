@@ -13,9 +13,9 @@
 #include "run.h"
 
 static VALUE own_folder = Qnil;
-static char start_folder[PATH_MAX];    /* where a script's relative path starts from */
-static VALUE thread_name, thread_to_s; /* unbound, so that nobody's override runs */
-static ID id_bind_call;
+static char start_folder[PATH_MAX]; /* where a script's relative path starts from */
+/* bind_call of Thread#name and Thread#to_s, as Methods: nobody's override runs. */
+static VALUE thread_name, thread_to_s;
 
 /* Interned without addresses; MP_STRING_NONE when the table is full. */
 static uint32_t intern(mp_run *run, const char *bytes, size_t length)
@@ -222,9 +222,9 @@ static void name_class(naming *now, uint32_t id, VALUE klass)
 static VALUE read_thread(VALUE thread)
 {
     if (thread == rb_thread_main()) return rb_str_new_cstr("main");
-    VALUE name = rb_funcall(thread_name, id_bind_call, 1, thread);
+    VALUE name = rb_method_call(1, &thread, thread_name);
     if (RB_TYPE_P(name, T_STRING) && RSTRING_LEN(name) > 0) return name;
-    VALUE text = rb_funcall(thread_to_s, id_bind_call, 1, thread);
+    VALUE text = rb_method_call(1, &thread, thread_to_s);
     if (!RB_TYPE_P(text, T_STRING)) return Qnil;
     const char *from = memchr(RSTRING_PTR(text), ' ', (size_t)RSTRING_LEN(text));
     const char *to = RSTRING_PTR(text) + RSTRING_LEN(text);
@@ -238,10 +238,10 @@ static VALUE read_thread(VALUE thread)
 static void name_thread(naming *now, uint32_t id, VALUE thread)
 {
     mp_run *run = now->run;
-    VALUE string = now->may_jump ? protect(now, read_thread, thread) : rb_str_new_cstr("(thread)");
+    VALUE string = now->may_jump ? protect(now, read_thread, thread) : Qnil;
     mp_run_lock(run);
     if (still_pending(&run->recorder->threads, id, thread)) {
-        uint32_t name = intern_value(run, string);
+        uint32_t name = now->may_jump ? intern_value(run, string) : intern(run, "(thread)", 8);
         mp_refs_name(&run->recorder->threads, id, name == MP_STRING_NONE ? 0 : name, 0);
     }
     mp_run_unlock(run);
@@ -288,13 +288,18 @@ void mp_naming_own_folder(VALUE folder)
     own_folder = rb_str_new_frozen(folder);
 }
 
+static VALUE caller_of(const char *method)
+{
+    VALUE unbound =
+        rb_funcall(rb_cThread, rb_intern("instance_method"), 1, ID2SYM(rb_intern(method)));
+    return rb_obj_method(unbound, ID2SYM(rb_intern("bind_call")));
+}
+
 void mp_naming_init(void)
 {
     if (!getcwd(start_folder, sizeof start_folder)) start_folder[0] = 0;
-    id_bind_call = rb_intern("bind_call");
-    ID instance_method = rb_intern("instance_method");
-    thread_name = rb_funcall(rb_cThread, instance_method, 1, ID2SYM(rb_intern("name")));
-    thread_to_s = rb_funcall(rb_cThread, instance_method, 1, ID2SYM(rb_intern("to_s")));
+    thread_name = caller_of("name");
+    thread_to_s = caller_of("to_s");
     rb_gc_register_mark_object(thread_name);
     rb_gc_register_mark_object(thread_to_s);
     rb_global_variable(&own_folder);

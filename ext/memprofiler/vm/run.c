@@ -12,28 +12,17 @@
 #include "holds.h"
 #include "hooks.h"
 #include "naming.h"
-
-#include <ruby/ractor.h>
+#include "ractors.h"
 
 static VALUE sym_total_allocated;
 
 /* Collections without an event that are taken for a sign that the VM lost our hooks. */
 #define LOST_HOOKS_AT 3
 
-/* Set in the main Ractor only: how a hook or job knows where it runs. */
-static rb_ractor_local_key_t main_key;
-static const struct rb_ractor_local_storage_type main_key_type = {NULL, NULL};
-
-int mp_in_main_ractor(void)
-{
-    return rb_ractor_local_storage_ptr(main_key) != NULL;
-}
-
 void mp_run_init(void)
 {
-    main_key = rb_ractor_local_storage_ptr_newkey(&main_key_type);
-    rb_ractor_local_storage_ptr_set(main_key, &main_key);
     sym_total_allocated = ID2SYM(rb_intern("total_allocated_objects"));
+    mp_ractors_init();
     mp_gc_bits_init();
     mp_naming_init();
     mp_hooks_init();
@@ -108,27 +97,32 @@ int mp_run_start(mp_run *run, VALUE holder)
     return mp_hooks_arm(run);
 }
 
-static uint64_t unseen_now(const mp_run *run)
+static uint64_t past_hooks(const mp_run *run)
 {
     uint64_t all = total_allocated() - run->allocated_before;
     uint64_t known = mp_recorder_allocations(run->recorder) + run->recorder->counts.own_objects;
     return all > known ? all - known : 0;
 }
 
+/*
+ * From 4.0 the VM's total lacks up to 1024 objects of each size for each Ractor, also of those that
+ * were allocated before the start; and nothing goes past the hooks but where they were lost.
+ */
 uint64_t mp_run_unseen(const mp_run *run)
 {
-    return run->armed ? unseen_now(run) : run->unseen;
+    if (MP_HOOKS_ARE_GLOBAL && !run->recorder->counts.rearmed) return 0;
+    return run->armed ? past_hooks(run) : run->unseen;
 }
 
 void mp_run_before_moves(mp_run *run)
 {
-    if (MP_MOVES_COUNT_AS_ALLOCATED) run->unseen = unseen_now(run);
+    if (MP_MOVES_COUNT_AS_ALLOCATED) run->unseen = past_hooks(run);
 }
 
 /* Nothing allocates between the end of marking and the moves of one collection. */
 static void after_moves(mp_run *run)
 {
-    if (MP_MOVES_COUNT_AS_ALLOCATED) run->allocated_before += unseen_now(run) - run->unseen;
+    if (MP_MOVES_COUNT_AS_ALLOCATED) run->allocated_before += past_hooks(run) - run->unseen;
 }
 
 /*

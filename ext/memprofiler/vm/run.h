@@ -8,6 +8,7 @@
  *   naming.c      frames, classes and threads get their names
  *   run.c         start, stop, measuring, compaction, pinning, the postponed job
  *   holds.c       who needs it, and its end
+ *   ractors.c     which Ractor this is, and how many there are
  *
  * Memory: owned by its collector (collector.c), malloc(3). Holds the recorder.
  * Locks: the GVL, or a running collection. From Ruby 4.0 other Ractors allocate without main's GVL:
@@ -58,8 +59,9 @@ typedef struct mp_run {
     int *lines;
     uint64_t *sieve; /* MP_SIEVE_BITS bits; free hook only */
     uint32_t sieve_set;
-    struct mp_run *next_buried; /* see holds.h */
-    size_t buried_at;           /* the collections there had been */
+    int met; /* see holds.h: a hook of another Ractor may have found it */
+    struct mp_run *next_buried;
+    size_t buried_at; /* the collections there had been */
 #if MP_HOOKS_ARE_GLOBAL
     pthread_mutex_t lock;
 #endif
@@ -78,9 +80,6 @@ int mp_run_start(mp_run *run, VALUE holder);
 void mp_run_stop(mp_run *run, uint32_t at);
 /* `GC.stat(:total_allocated_objects)` since the start, less what the run has seen or kept out. */
 uint64_t mp_run_unseen(const mp_run *run);
-
-/* From 4.0 a hook, from 3.3 a job, may run in any Ractor. Legal in every hook. */
-int mp_in_main_ractor(void);
 
 /* Before any address is used: if a collection went unseen, all that lived is given up. */
 void mp_run_check(mp_run *run);

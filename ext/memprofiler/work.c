@@ -1,0 +1,123 @@
+#include "work.h"
+
+#include <ruby/thread.h> /* of 3.3 needs what ruby.h brings */
+#include <unistd.h>
+
+#include "collector.h"
+#include "vm/hooks.h"
+
+/*
+ * The GVL is offered to others after so long; a piece ends at the next look at the clock. Where they
+ * take it for long, some 100 ms each, pieces are longer, or a flush would take minutes.
+ */
+#define PIECE_NS 5000000u
+#define LONG_PIECE_NS 12000000u
+#define LONG_WAIT_NS 50000000u
+
+/* ---- its memory ------------------------------------------------------------------------------ */
+
+static void let_go(mp_work *work)
+{
+    if (!work->run) return;
+    if (work->let_go) work->let_go(work);
+    mp_hold_end(work->hold, work->run);
+    work->run = NULL;
+}
+
+static void dropped(void *ptr)
+{
+    mp_work *work = ptr;
+    if (work->pid == getpid()) {
+        let_go(work);
+        if (work->own) mp_own_end_of(work->thread);
+    }
+    xfree(work);
+}
+
+static const rb_data_type_t work_type = {
+    .wrap_struct_name = "Memprofiler work",
+    .function = {.dfree = dropped},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+static VALUE make_keeper(VALUE size)
+{
+    return rb_data_typed_object_zalloc(0, (size_t)size, &work_type);
+}
+
+mp_work *mp_work_new(size_t size, VALUE *keeper)
+{
+    int error;
+    mp_own_begin();
+    *keeper = rb_protect(make_keeper, (VALUE)size, &error);
+    mp_own_end();
+    if (error) rb_jump_tag(error);
+    return DATA_PTR(*keeper);
+}
+
+/* ---- from its beginning to its end ----------------------------------------------------------- */
+
+static VALUE ends(VALUE arg)
+{
+    mp_work *work = (mp_work *)arg;
+    let_go(work);
+    mp_work_own_ends(work);
+    return Qnil;
+}
+
+VALUE mp_work_do(mp_work *work, mp_run *run, VALUE (*body)(VALUE))
+{
+    work->run = run;
+    work->thread = rb_thread_current();
+    work->pid = getpid();
+    work->hold = mp_hold_begin(run);
+    mp_work_own_begins(work);
+    mp_work_piece_begins(work);
+    return rb_ensure(body, (VALUE)work, ends, (VALUE)work);
+}
+
+void mp_work_through(mp_run *run, VALUE (*body)(VALUE))
+{
+    VALUE keeper;
+    mp_work_do(mp_work_new(sizeof(mp_work), &keeper), run, body);
+    RB_GC_GUARD(keeper);
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+void mp_work_own_begins(mp_work *work)
+{
+    mp_own_begin();
+    work->own = 1;
+}
+
+void mp_work_own_ends(mp_work *work)
+{
+    if (work->own) mp_own_end();
+    work->own = 0;
+}
+
+void mp_work_piece_begins(mp_work *work)
+{
+    work->since = mp_clock_ns();
+}
+
+void mp_work_piece_ends(mp_work *work)
+{
+    uint64_t held = mp_clock_ns() - work->since;
+    work->held_ns += held;
+    if (held > work->longest_ns) work->longest_ns = held;
+}
+
+/* What runs in this very thread meanwhile (trap handlers, finalizers) is the program's. */
+void mp_work_offer_gvl(mp_work *work)
+{
+    if (mp_clock_ns() - work->since < (work->waited ? LONG_PIECE_NS : PIECE_NS)) return;
+    mp_work_piece_ends(work);
+    mp_work_own_ends(work);
+    uint64_t offered = mp_clock_ns();
+    rb_thread_schedule();
+    mp_work_own_begins(work);
+    mp_work_piece_begins(work);
+    work->waited = work->since - offered > LONG_WAIT_NS;
+}
