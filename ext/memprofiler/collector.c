@@ -221,14 +221,15 @@ static void tidy_hooks(void)
 }
 
 /* All that lets others in comes before a run is made. If a Ractor began meanwhile, all over again. */
-static void get_ready(void)
+static void get_ready(const mp_collector *collector)
 {
     uint64_t begun;
     do {
         begun = mp_ractors_begun();
         rb_funcall(memprofiler_module, rb_intern("before_start"), 0);
         tidy_hooks();
-        if (mp_hooks_full()) { /* dropped collectors leave their places when they go */
+        if (mp_hooks_full(
+                collector->liveness)) { /* dropped collectors leave their places when they go */
             mp_full_gc();
             tidy_hooks();
         }
@@ -254,7 +255,7 @@ static VALUE collector_start(VALUE self)
     mp_require_main_ractor();
     if (running(collector)) refuse_running();
     if (!collector->options.interval) rb_raise(rb_eTypeError, "uninitialized collector");
-    get_ready();
+    get_ready(collector);
     /* Nothing lets others in any more. */
     if (running(collector)) refuse_running(); /* another thread was quicker */
 

@@ -207,7 +207,7 @@ int mp_snapshot_begin(mp_snapshot *s)
     return MP_OK;
 }
 
-int mp_snapshot_step(mp_snapshot *s, uint32_t most, int *done)
+void mp_snapshot_step(mp_snapshot *s, uint32_t most, int *done)
 {
     *done = 0;
     while (most-- > 0) {
@@ -219,7 +219,6 @@ int mp_snapshot_step(mp_snapshot *s, uint32_t most, int *done)
         }
         take(s, mp_live_at(&s->recorder->live, id));
     }
-    return MP_OK;
 }
 
 int mp_snapshot_spoiled(const mp_snapshot *s)

@@ -42,7 +42,7 @@ int mp_snapshot_prepare(mp_snapshot *snapshot, uint32_t most, int *done);
 /* Folds what is left; what has no name yet waits for the next one. After an error: free it. */
 int mp_snapshot_begin(mp_snapshot *snapshot);
 /* Copy up to `most` live samples more; *done tells whether that was all. */
-int mp_snapshot_step(mp_snapshot *snapshot, uint32_t most, int *done);
+void mp_snapshot_step(mp_snapshot *snapshot, uint32_t most, int *done);
 int mp_snapshot_spoiled(const mp_snapshot *snapshot);
 int mp_snapshot_encode(mp_snapshot *snapshot, const mp_snapshot_header *header, mp_buffer *out);
 void mp_snapshot_free(mp_snapshot *snapshot);

@@ -154,16 +154,16 @@ void mp_hooks_tidy(void)
 }
 
 /* From 4.0 hooks that stayed on are as good as new ones, and may be all that is to be had. */
-static int reusable(int slot, const mp_run *run)
+static int reusable(int slot, mp_liveness liveness)
 {
-    return MP_HOOKS_ARE_GLOBAL && stale[slot] == 1 + (int)run->liveness;
+    return MP_HOOKS_ARE_GLOBAL && stale[slot] == 1 + (int)liveness;
 }
 
-static int place_for(const mp_run *run)
+static int place_for(mp_liveness liveness)
 {
     int free = -1;
     for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
-        if (reusable(slot, run)) return slot;
+        if (reusable(slot, liveness)) return slot;
         if (free < 0 && !runs[slot] && !stale[slot]) free = slot;
     }
     return free;
@@ -171,7 +171,7 @@ static int place_for(const mp_run *run)
 
 int mp_hooks_arm(mp_run *run)
 {
-    int slot = place_for(run);
+    int slot = place_for(run->liveness);
     if (slot < 0) return MP_ELIMIT;
     run->slot = slot;
     run->armed = 1;
@@ -184,12 +184,9 @@ int mp_hooks_arm(mp_run *run)
     return MP_OK;
 }
 
-int mp_hooks_full(void)
+int mp_hooks_full(mp_liveness liveness)
 {
-    for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
-        if (!runs[slot] && !stale[slot]) return 0;
-    }
-    return 1;
+    return place_for(liveness) < 0;
 }
 
 void mp_hooks_disarm(mp_run *run)

@@ -24,8 +24,8 @@
 
 void mp_hooks_init(void);
 int mp_hooks_arm(mp_run *run);
-/* All places are taken. */
-int mp_hooks_full(void);
+/* There is no place for one more run. */
+int mp_hooks_full(mp_liveness liveness);
 void mp_hooks_disarm(mp_run *run);
 /* Take off what could not be before. From 4.0: only while there is one Ractor. */
 void mp_hooks_tidy(void);
