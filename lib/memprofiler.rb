@@ -42,7 +42,7 @@ module Memprofiler
     collector = Collector.new(**options)
     check_labels(collector, labels)
     profile = nil
-    collector.start
+    collector.start(heap: true)
     begin
       yield
       # Keywords would be a Hash that counts as the block's; under `own` what finalizers allocate wouldn't.

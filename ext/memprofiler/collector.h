@@ -32,6 +32,8 @@ void mp_full_gc(void);
 
 void mp_init_collector(VALUE memprofiler);
 /* flush.c */
+/* False for Qundef; raises TypeError, naming the argument. */
+int mp_boolean(const char *name, VALUE value);
 VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self);
 VALUE mp_collector_flush_block(VALUE self, VALUE labels);
 /* stats.c */

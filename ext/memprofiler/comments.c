@@ -54,6 +54,7 @@ void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t heap_bytes)
     quiet(c, "samples", counts->samples);
     quiet(c, "heap_live_slots", rb_gc_stat(sym_heap_live_slots));
     if (heap_bytes) quiet(c, "heap_bytes", heap_bytes);
+    if (heap_bytes && run->heap_before) quiet(c, "heap_bytes_before", run->heap_before);
     quiet(c, "collections", recorder->completed);
     quiet(c, "own_objects", counts->own_objects);
 

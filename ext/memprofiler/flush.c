@@ -231,7 +231,7 @@ static unsigned label_bits(VALUE labels)
     return bits;
 }
 
-static int boolean(const char *name, VALUE value)
+int mp_boolean(const char *name, VALUE value)
 {
     if (value == Qundef) return 0;
     if (value != Qtrue && value != Qfalse) {
@@ -296,8 +296,8 @@ VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self)
     rb_scan_args(argc, argv, "0:", &keywords);
     rb_get_kwargs(keywords, keys, 0, 3, given);
     unsigned labels = given[0] == Qundef ? 0 : label_bits(given[0]);
-    int collect = boolean("gc", given[1]);
-    int heap = boolean("heap", given[2]);
+    int collect = mp_boolean("gc", given[1]);
+    int heap = mp_boolean("heap", given[2]);
     return flush_now(self, labels, collect, heap);
 }
 

@@ -21,7 +21,7 @@ module Memprofiler
       COUNTED = [*PROBLEMS, :samples, :collections, :own_objects].freeze
       LIVING = %i[live_samples tracked_objects].freeze
       # Of the whole profile: a sum has these if all its parts have them.
-      WHOLE = [:samples, *LIVING, :heap_live_slots, :heap_bytes].freeze
+      WHOLE = [:samples, *LIVING, :heap_live_slots, :heap_bytes, :heap_bytes_before].freeze
       # Of several files the numbers are listed.
       LISTED = %i[pid same_pid].freeze
       private_constant :LINE, :LARGEST, :COUNTED, :LIVING, :WHOLE, :LISTED, :PRINTED

@@ -4,9 +4,11 @@ module Memprofiler
   class Report
     # How a profile was made and what it lacks, in a few lines.
     class Head
-      # Bytes that the estimate may be off without a note: what a program had before it was profiled
-      # is in the heap as well.
-      UNSEEN_BYTES = 16_000_000
+      # Bytes that may be missing without a note, and the part of what came since the start.
+      UNSEEN_BYTES = 2_000_000
+      UNSEEN_SHARE = 0.25
+      # The same where the heap's size at the start is not known.
+      UNKNOWN_BYTES = 16_000_000
 
       # What went past the profile, or was given up, and what that does to it.
       PROBLEMS = {
@@ -25,7 +27,7 @@ module Memprofiler
         unseen_objects: "objects that Ruby allocated past the profiler: %s",
         hooks_rearmed: "times that Ruby dropped the profiler's hooks, and they were set again: %s"
       }.freeze
-      private_constant :UNSEEN_BYTES, :PROBLEMS
+      private_constant :UNSEEN_BYTES, :UNSEEN_SHARE, :UNKNOWN_BYTES, :PROBLEMS
 
       # @param profile [Profile]
       def initialize(profile)
@@ -36,7 +38,7 @@ module Memprofiler
 
       # @return [Array<String>]
       def lines
-        return [source, none, *problems] if @profile.model[:samples].empty?
+        return [source, none, *large_objects, *problems] if @profile.model[:samples].empty?
 
         of_the_heap = tracked.to_a.drop(few? ? 1 : 0)
         [source, *sampling, *of_the_heap, *problems, "sizes: 1 kB = 1000 bytes"].compact
@@ -134,15 +136,27 @@ module Memprofiler
       # An object that holds as much as thousands of others is sampled no more often than they: the
       # whole heap tells when such objects were missed, or when one was met and counted many times.
       def large_objects
-        return unless heap_bytes? && !exact?
+        return if !heap_bytes? || exact? || @metadata[:difference]
 
-        heap = @metadata[:heap_bytes]
         bytes = @profile.total(:inuse_space)
         return "note: bytes in use rest on few large objects, and come out too high; use a smaller interval" if
-          bytes > heap + UNSEEN_BYTES
+          bytes > @metadata[:heap_bytes] + UNKNOWN_BYTES
 
+        @metadata[:heap_bytes_before].is_a?(Integer) ? missing_since_start(bytes) : missing(bytes)
+      end
+
+      def missing_since_start(bytes)
+        since = @metadata[:heap_bytes] - @metadata[:heap_bytes_before]
+        return unless since - bytes > [UNSEEN_BYTES, since * UNSEEN_SHARE].max
+
+        "note: #{Units.value(since - bytes, "bytes")} of what is in use are in large objects that were not sampled; " \
+          "use a smaller interval"
+      end
+
+      def missing(bytes)
+        heap = @metadata[:heap_bytes]
         share = heap * @profile.total(:inuse_objects).fdiv(@metadata[:heap_live_slots]) # if all objects were alike
-        return unless share - bytes > [UNSEEN_BYTES, share / 2].max
+        return unless share - bytes > [UNKNOWN_BYTES, share / 2].max
 
         "note: #{Units.value(heap - bytes, "bytes")} of the heap are not in the profile: from before the start, " \
           "or large objects that were not sampled; use a smaller interval"
