@@ -24,7 +24,7 @@ RSpec.describe "memprofiler run", :command do
   end
 
   let(:nothing_sampled) { "memprofiler run: no object was sampled, so there is nothing to show (--interval 1 records every object)\n" }
-  let(:no_ruby) { "no profile, as no Ruby was seen to begin a program (one that ignores RUBYOPT can't be seen)" }
+  def no_ruby(folder) = "no profile, as no Ruby was seen to begin a program (one that ignores RUBYOPT can't be seen; one that is still starting will write its profile to #{folder})"
   let(:ruby_ended) do
     "no profile, as this Ruby ended before its program began (a file that isn't there, -c, -v), or ignores RUBYOPT"
   end
@@ -84,7 +84,7 @@ RSpec.describe "memprofiler run", :command do
       expect(Dir.children("#{@dir}/out2").size).to eq(3)
 
       result = memprofiler("run", "--", "true")
-      expect(result.err).to eq("memprofiler run: #{no_ruby}\n")
+      expect(result.err).to match(/\Amemprofiler run: #{Regexp.escape(no_ruby("@")).sub("@", "memprofiler-[\\d-]+")}\n\z/)
       expect(Dir.glob("#{@dir}/memprofiler-*")).to be_empty
     end
 
@@ -136,8 +136,9 @@ RSpec.describe "memprofiler run", :command do
   describe "a folder" do
     it "that is gone by the command's end has no report, and a reason" do
       {
-        "FileUtils.rm_rf('out')" => %r{#{@dir}/out was removed or renamed while the command ran},
-        "File.rename('out', 'moved')" => %r{#{@dir}/out was removed or renamed while the command ran},
+        "FileUtils.rm_rf('out'); exit!(3)" => %r{#{@dir}/out was removed or renamed while the command ran},
+        "File.rename('out', 'moved'); exit!(3)" => %r{#{@dir}/out was removed or renamed while the command ran},
+        "FileUtils.rm_rf('out')" => %r{the list of its processes was removed from #{@dir}/out .* \(what profiles there are: memprofiler top },
         "FileUtils.rm(Dir.glob('out/.run.*'))" => %r{the list of its processes was removed from #{@dir}/out .* \(what profiles there are: memprofiler top }
       }.each do |program, reason|
         result = run_ruby("-rfileutils", "-e", "#{program}; exit 3")
@@ -232,7 +233,7 @@ RSpec.describe "memprofiler run", :command do
                              env: { "LC_ALL" => locale }, dir: "#{@dir}/tést")
         expect([result.status.exitstatus, result.out]).to eq([3, "1\n"])
         expect(Dir.children("#{@dir}/tést/o\xFFé-#{locale}")).to match([/\A_\.rb\.\d+\.pb\.gz\z/])
-        expect(result.err.b).to include("Top allocators").and include("memprofiler top o")
+        expect(result.err.b).to include("Top allocators").and include("memprofiler top 'o")
       end
     end
 
@@ -354,7 +355,7 @@ RSpec.describe "memprofiler run", :command do
     end
 
     it "runs unharmed with RUBYOPT cleared, or ignored" do
-      expect(unharmed(command: %w[env -u RUBYOPT])).to include(no_ruby)
+      expect(unharmed(command: %w[env -u RUBYOPT])).to include(no_ruby("out"))
       expect(unharmed([Command::RUBY, "--disable=rubyopt"])).to include(ruby_ended)
     end
 
@@ -369,7 +370,7 @@ RSpec.describe "memprofiler run", :command do
     end
 
     it "runs unharmed after the run is over, or without its variables" do
-      expect(unharmed(command: %w[env -u MEMPROFILER_RUN_MANIFEST])).to include(no_ruby)
+      expect(unharmed(command: %w[env -u MEMPROFILER_RUN_MANIFEST])).to include(no_ruby("out"))
     end
 
     it "is no process without gems, which can be" do
@@ -413,7 +414,18 @@ RSpec.describe "memprofiler run", :command do
     it "is unharmed when it may not write any more", if: Process.uid.zero? do
       result = run_ruby("-e", "Process::UID.change_privilege(65_534); puts 'unharmed'; exit 3")
       expect([result.status.exitstatus, result.out]).to eq([3, "unharmed\n"])
+      expect(result.err).to match(/^memprofiler run: ruby \d+: no profile could be saved: Errno::EACCES: Permission denied .*\.memprofiler/)
       expect(result.err).to include("1 process left no profile")
+      expect(run_ruby("-e", "Process::UID.change_privilege(65_534)", options: %w[--quiet]).err).to eq("")
+    end
+
+    # The run had nothing, and took its folder along.
+    it "is profiled when it begins in the background as the command ends" do
+      result = memprofiler("run", "--output", "out", "--", "sh", "-c", "(sleep 0.5; #{Command::RUBY} -e '#{allocating(1000)}') >/dev/null 2>&1 &")
+      expect(result.err).to include(no_ruby("out"))
+      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 60
+      sleep 0.05 while profiles.empty? && Process.clock_gettime(Process::CLOCK_MONOTONIC) < deadline
+      expect(profiles.size).to eq(1)
     end
 
     it "is profiled when it has a copy of this library itself, and profiles itself" do
@@ -493,7 +505,7 @@ RSpec.describe "memprofiler run", :command do
       File.write("#{dir}/prog.rb", "#{allocating(1000)}; exit 3\n")
       result = memprofiler("run", "--output", "o\u00e9", "--interval", "1", "--", Command::RUBY, "prog.rb", env: { "LC_ALL" => "C" }, dir: dir)
       expect(result.status.exitstatus).to eq(3)
-      expect(result.err).to include("Top allocators").and end_with(".pb.gz\n")
+      expect(result.err).to include("Top allocators").and end_with(".pb.gz'\n")
       path = Dir.glob("#{dir}/o*/*").first
       expect(memprofiler("top", path, env: { "LC_ALL" => "C" }, dir: dir).out).to include("Top retainers")
     end

@@ -12,6 +12,9 @@ module Memprofiler
     autoload :Options, File.join(__dir__, "cli/options.rb")
     autoload :Files, File.join(__dir__, "cli/files.rb")
 
+    # How it's called; a checkout's own command says so before this is loaded.
+    COMMAND = "memprofiler" unless const_defined?(:COMMAND)
+
     # Called in a way that isn't allowed.
     class UsageError < Error; end
 

@@ -9,5 +9,12 @@ if defined?(Memprofiler::Collector)
 elsif File.exist?(Memprofiler::Native.path)
   require Memprofiler::Native.path
 else
-  require "memprofiler/memprofiler.so" # Ruby puts its own suffix for ".so"
+  begin
+    require "memprofiler/memprofiler.so" # Ruby puts its own suffix for ".so"
+  rescue LoadError => e
+    raise unless e.path == "memprofiler/memprofiler.so" && File.exist?(File.expand_path("../../bin/setup", __dir__))
+
+    raise LoadError, "memprofiler's extension is not built for this Ruby (#{RUBY_VERSION}): run " \
+                     "#{File.expand_path("../../bin/setup", __dir__)}"
+  end
 end

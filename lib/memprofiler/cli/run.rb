@@ -75,7 +75,7 @@ module Memprofiler
 
       def environment(output)
         environment = Memprofiler::Run::Environment.build(
-          output: output.path, manifest: output.manifest, interval: @interval, extension: extension
+          output: output.path, manifest: output.manifest, interval: @interval, extension: extension, quiet: @quiet
         )
         return environment if environment
 

@@ -13,13 +13,14 @@ module Memprofiler
       # @param manifest [String] absolute path of the list that processes write to
       # @param interval [Integer]
       # @param extension [String] absolute path of the compiled extension
+      # @param quiet [Boolean] nothing is printed, not even by a process that can't save its profile
       # @return [Hash{String => String}, nil] nil: no Ruby can be told where the
       #   profiler is
-      def self.build(output:, manifest:, interval:, extension:)
+      def self.build(output:, manifest:, interval:, extension:, quiet: false)
         way = loading(PRELOAD, LIBRARY, ENV)
         way&.merge("MEMPROFILER_RUN_OUTPUT" => output, "MEMPROFILER_RUN_MANIFEST" => manifest,
                    "MEMPROFILER_RUN_INTERVAL" => interval.to_s, "MEMPROFILER_RUN_EXTENSION" => extension,
-                   "MEMPROFILER_RUN_RUBY" => ruby)
+                   "MEMPROFILER_RUN_RUBY" => ruby, "MEMPROFILER_RUN_QUIET" => quiet ? "1" : nil)
       end
 
       # An absolute path needs nothing else to be in order. One with blanks can't

@@ -13,9 +13,11 @@ module Memprofiler
     # methods: all that is needed then is taken in at the start, no failure gets
     # out, paths are bytes, and as NewFile it gives methods just what they take.
     class Session
+      STANDARD_ERROR = ::STDERR # rubocop:disable Style/GlobalStdStream -- $stderr may be anything by then
       LIBRARY = ::File.expand_path("../..", __dir__).freeze
       PROCESS = ::Process
       FILE = ::File
+      DIR = ::Dir
       SIGNAL = ::Signal
       THREAD = ::Thread
       APPEND = FILE::WRONLY | FILE::APPEND
@@ -27,8 +29,8 @@ module Memprofiler
       # ours: minitest/autorun runs all tests there. If they allocated so much
       # that it matters the profile is taken again.
       MUCH_MORE = 0.01
-      private_constant :PROCESS, :FILE, :SIGNAL, :THREAD, :APPEND, :TOO_LARGE, :HOLD_BACK, :SPARE_DESCRIPTORS,
-                       :MUCH_MORE
+      private_constant :STANDARD_ERROR, :PROCESS, :FILE, :DIR, :SIGNAL, :THREAD, :APPEND, :TOO_LARGE, :HOLD_BACK,
+                       :SPARE_DESCRIPTORS, :MUCH_MORE
 
       class << self
         # @param extension [String] path of the compiled extension
@@ -36,8 +38,9 @@ module Memprofiler
           require extension
           Memprofiler.own_folder = FILE.expand_path("..", __dir__)
           Memprofiler.own do
-            @current = new(ENV["MEMPROFILER_RUN_OUTPUT"], ENV["MEMPROFILER_RUN_MANIFEST"],
-                           Integer(ENV["MEMPROFILER_RUN_INTERVAL"]))
+            names = %w[OUTPUT MANIFEST INTERVAL].map { |name| "MEMPROFILER_RUN_#{name}" }
+            output, manifest, interval = ENV.values_at(*names)
+            @current = new(output, manifest, Integer(interval), ENV.key?("MEMPROFILER_RUN_QUIET"))
             next unless @current.start_first
 
             PROCESS.singleton_class.prepend(ForkHook)
@@ -76,10 +79,11 @@ module Memprofiler
         end
       end
 
-      def initialize(output, manifest, interval)
+      def initialize(output, manifest, interval, quiet)
         @output = output.b.freeze
         @manifest = manifest.b.freeze
         @interval = interval
+        @quiet = quiet
         @program = name_of($0).freeze
       end
 
@@ -88,7 +92,7 @@ module Memprofiler
         @path = nil
         record("started", parent)
         @collector = Collector.new(interval: @interval)
-        @collector.start
+        @collector.start(heap: true)
       end
 
       # @return [Boolean] whether the program is profiled
@@ -165,7 +169,12 @@ module Memprofiler
       def write(profile)
         (1..).each do |number|
           path = "#{@output}/#{@program}.#{PROCESS.pid}#{".#{number}" if number > 1}.pb.gz"
-          NewFile.write(path, profile.pprof_data)
+          begin
+            NewFile.write(path, profile.pprof_data)
+          rescue Errno::ENOENT # the run is long over, had nothing, and took its folder along
+            DIR.mkdir(@output)
+            NewFile.write(path, profile.pprof_data)
+          end
           return path
         rescue Errno::EEXIST
           next
@@ -209,9 +218,16 @@ module Memprofiler
         rescue Exception # rubocop:disable Lint/RescueException -- the error's class is the program's
           "#{how}an error that has no message"
         end
-        record(what, text)
+        record(what, text) || say_aloud(text)
       rescue Exception # rubocop:disable Lint/RescueException -- the exit status is the program's
         nil
+      end
+
+      # The list can't be written either: by another user, say. It's the only way to hear of it.
+      def say_aloud(text)
+        return if @quiet
+
+        STANDARD_ERROR.syswrite("memprofiler run: #{@program} #{PROCESS.pid}: no profile could be saved: #{text}\n".b)
       end
 
       # A line of the list that the report goes by. One write: other processes

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "shellwords"
 require_relative "../report"
 
 module Memprofiler
@@ -16,7 +15,8 @@ module Memprofiler
       RUNNING = ["still running: its profile comes later", "still running: their profiles come later"].freeze
       RUBY_ENDED = "no profile, as this Ruby ended before its program began (a file that isn't there, -c, -v), " \
                    "or ignores RUBYOPT"
-      NO_RUBY = "no profile, as no Ruby was seen to begin a program (one that ignores RUBYOPT can't be seen)"
+      NO_RUBY = "no profile, as no Ruby was seen to begin a program (one that ignores RUBYOPT can't be seen; one " \
+                "that is still starting will write its profile to %s)"
       private_constant :ROWS, :MERGED, :NO_SAMPLES, :LEFT_NONE, :REPLACED, :RUNNING, :RUBY_ENDED, :NO_RUBY
 
       # Writes the sum of all profiles too, if there are several.
@@ -38,6 +38,7 @@ module Memprofiler
       # @param directory [String] that names are relative to
       # @return [String]
       def text(width:, directory:)
+        @directory = directory
         return "memprofiler run: #{without_profile}\n#{notes}" unless @profile
 
         report = Report.new(@profile, width: width, directory: directory)
@@ -45,7 +46,7 @@ module Memprofiler
 
         ["\n", report.head, notes, "\n",
          report.table(:alloc_space, by: :line, count: ROWS), "\n",
-         report.table(:inuse_space, by: :line, count: ROWS), "\n", next_steps(directory)].join
+         report.table(:inuse_space, by: :line, count: ROWS), "\n", next_steps].join
       end
 
       private
@@ -78,7 +79,7 @@ module Memprofiler
       end
 
       def without_profile
-        return @command.ruby? ? RUBY_ENDED : NO_RUBY if @entries.empty?
+        return @command.ruby? ? RUBY_ENDED : format(NO_RUBY, relative(@output.path)) if @entries.empty?
         return "no profile can be read" unless @unreadable.empty?
 
         "no profile was written#{" yet" if @entries.any?(&:running?)}"
@@ -121,14 +122,22 @@ module Memprofiler
         error.sub(/ @ \w+ -.*/m, "")
       end
 
-      def next_steps(directory)
-        path = @file.b.delete_prefix("#{directory.b}/").force_encoding(Encoding::UTF_8)
-        file = path.valid_encoding? ? Shellwords.escape(path) : Shellwords.escape(path.b).force_encoding(path.encoding)
+      def relative(path)
+        path.b.delete_prefix("#{@directory.b}/").force_encoding(Encoding::UTF_8)
+      end
+
+      def next_steps
+        file = for_shell(relative(@file))
         <<~TEXT
           Open it next:
             go tool pprof -http=: #{file}
-            memprofiler top #{file}
+            #{CLI::COMMAND} top #{file}
         TEXT
+      end
+
+      # A word for a shell; one that can't be told to be harmless in quotes.
+      def for_shell(word)
+        word.b.match?(%r{\A[\w./-]+\z}n) ? word : "'#{word.b.gsub("'", "'\\\\''")}'".force_encoding(word.encoding)
       end
     end
   end
