@@ -180,7 +180,7 @@ RSpec.describe Memprofiler::CLI, :command do
       cpu = Memprofiler::Profile.from_model(Profiles.build.model.merge(sample_types: [%w[cpu nanoseconds]], period_type: %w[cpu nanoseconds]))
       path = file("cpu.pb.gz", cpu)
       expect(main("top", path).to_a).to eq([1, "", "memprofiler top: #{path}: no metric inuse_space, only cpu\n"])
-      expect(main("top", heap, path).err).to match(/\Amemprofiler top: these files can't be summed: the profiles' metrics differ/)
+      expect(main("top", heap, path).err).to match(/\Amemprofiler top: these files can't be summed: #{Regexp.escape("#{path}, after #{heap}")}: the profiles' metrics differ/)
     end
 
     describe "what is given twice" do

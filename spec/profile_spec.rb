@@ -288,6 +288,14 @@ RSpec.describe Memprofiler::Profile do
         expect(((second - first) + (third - second)).total(:alloc_objects)).to eq(4)
       end
 
+      it "is refused of a difference and a profile, in either order" do
+        first, second = [1, 2].map { |objects| of_run("a-1", 7, objects) }
+        pair = [second - first, of_run("b-2", 8)]
+        [pair, pair.reverse].each do |profiles|
+          expect { described_class.sum(profiles) }.to raise_error(ArgumentError, "one is a difference of two profiles, another one isn't")
+        end
+      end
+
       it "is told where files don't say which run they are of" do
         sum = of_run(nil, 7) + of_run(nil, 8) + of_run(nil, 7, 2) + of_run("a-1", 8)
         expect(sum.metadata[:same_pid]).to eq("7, 8")

@@ -95,7 +95,7 @@ RSpec.describe Memprofiler::Profile, "#top" do
     it "says so when the profile has no class labels" do
       profile = Profiles.build({ ["a /a.rb:1"] => [1, 40, 0, 0] }, comments: { memprofiler: "0.1.0" })
       expect { profile.top(by: :class) }
-        .to raise_error(Memprofiler::MissingLabelError, "the profile has no class labels: collect it with flush(labels: [:class])")
+        .to raise_error(Memprofiler::MissingLabelError, "the profile has no class labels: collect it with labels: [:class], of flush or Memprofiler.profile")
       expect { Profiles.build(["a /a.rb:1"] => [1, 40, 0, 0]).top(by: :class) }
         .to raise_error(Memprofiler::MissingLabelError, "the profile has no class labels, and is not memprofiler's")
     end

@@ -11,7 +11,8 @@ module Memprofiler
                        "(to compare two runs: go tool pprof -diff_base)"
       ONE_RUN = "two of the profiles are of one run of a collector (pid %s), and what both have would count twice: " \
                 "leave the earlier one out, or take later - earlier"
-      private_constant :DIFFERENT_RUNS, :ONE_RUN
+      MIXTURE = "one is a difference of two profiles, another one isn't"
+      private_constant :DIFFERENT_RUNS, :ONE_RUN, :MIXTURE
 
       # @return [Hash] later - earlier; see Profile#-
       # @raise [ArgumentError]
@@ -53,6 +54,7 @@ module Memprofiler
       def add(model)
         check(model) if @model
         metadata = Metadata.parse(model[:comments])
+        refuse_mixture(metadata)
         refuse_second_of_run(metadata)
         count_unlabelled(model, metadata)
         merge(model, 1)
@@ -95,6 +97,14 @@ module Memprofiler
       def refuse(what, model, &)
         mine, others = [@model, model].map(&)
         raise ArgumentError, "the profiles' #{what} differ: #{mine} and #{others}" unless mine == others
+      end
+
+      # Of what is there and what has changed there's no sum that means anything.
+      def refuse_mixture(metadata)
+        difference = !metadata[:difference].nil?
+        raise ArgumentError, MIXTURE if @model && difference != @difference
+
+        @difference = difference
       end
 
       # All that an earlier profile of a run has, a later one has too.

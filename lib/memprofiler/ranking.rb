@@ -98,7 +98,9 @@ module Memprofiler
 
       def unlabelled
         return "the profile has no class labels, and is not memprofiler's" unless @metadata[:memprofiler]
-        return "the profile has no class labels: collect it with flush(labels: [:class])" unless @metadata[:difference]
+        unless @metadata[:difference]
+          return "the profile has no class labels: collect it with labels: [:class], of flush or Memprofiler.profile"
+        end
 
         "the difference has no class labels, as not both its profiles have: collect both with flush(labels: [:class])"
       end

@@ -15,7 +15,7 @@ module Memprofiler
       # @return [Array<String>] the files that count
       attr_reader :paths
       # @return [Array<String>] a line for each that was given and doesn't, or that may
-      #   count twice, and for each folder
+      #   count twice, and for each folder with several
       attr_reader :notes
 
       # @param given [Array<String>] files and folders
@@ -30,12 +30,16 @@ module Memprofiler
 
       # @return [Profile] the sum of all
       # @raise [DecodeError]
-      # @raise [ArgumentError] they can't be summed
+      # @raise [Error] they can't be summed: which one, and why
       def profile
         return load(@paths.first) if @paths.size == 1
 
         # One after another, so that only their sum is in memory
-        Profile.sum(@paths.lazy.map { |path| load(path) })
+        path = nil
+        Profile.sum(@paths.lazy.map { |each| load(path = each) })
+      rescue ArgumentError => e
+        before = list(@paths.take_while { |each| each != path })
+        raise Error, "these files can't be summed: #{path}, after #{before}: #{e.message}"
       end
 
       private
@@ -46,7 +50,10 @@ module Memprofiler
                      .map { |name| File.join(folder, name) }.select { |path| File.file?(path) }
         raise Error, "#{folder}: a folder without profiles (files named *#{PATTERN})" if paths.empty?
 
+        all = paths.size
         leave_out_sums(paths, sure: false)
+        return paths if all == 1
+
         @notes << "#{folder}: #{paths.size == 1 ? "1 profile" : "#{paths.size} profiles"} counted, #{list(paths)}"
         paths
       rescue SystemCallError => e

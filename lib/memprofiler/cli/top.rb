@@ -67,7 +67,7 @@ module Memprofiler
         return CLI.print_out(Top.help) if @help
 
         files = Files.new(@given)
-        profile = sum(files)
+        profile = files.profile
         files.notes.each { |note| CLI.complain("memprofiler top: note: #{note}") }
         unless profile.sample_types.key?(@metric)
           raise Error, "#{files.paths.join(", ")}: no metric #{@metric}, only #{profile.sample_types.keys.join(", ")}"
@@ -86,12 +86,6 @@ module Memprofiler
         return @json ? nil : ROWS unless text
 
         [parser.whole_number("-n", text, 1..), MOST_ROWS].min
-      end
-
-      def sum(files)
-        files.profile
-      rescue ArgumentError => e
-        raise Error, "these files can't be summed: #{e.message}"
       end
 
       def json(profile, paths)

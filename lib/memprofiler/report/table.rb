@@ -6,8 +6,8 @@ module Memprofiler
     # first can't: lines of the program itself whose work is done in gems and in
     # Ruby's library, by what they allocate there.
     class Table
-      FEW_NOTE = "few: the row rests on less than #{FEW} samples, take it as a hint".freeze
-      FEW_HEADING = "on less than #{FEW} samples each, so hints only:".freeze
+      FEW_NOTE = "few: the row rests on fewer than #{FEW} samples, take it as a hint".freeze
+      FEW_HEADING = "on fewer than #{FEW} samples each, so hints only:".freeze
       FEW_SHARE = 1.0 / 3 # of the rows, if there are others to show
       # The second table: so many lines, of which each has so much of the whole.
       OWN_LINES = 5
@@ -107,7 +107,8 @@ module Memprofiler
       end
 
       def own?(name)
-        Profile::Origin.of(name.sub(/:\d+\z/, "")) == Profile::Origin::APP
+        file = name.sub(/:\d+\z/, "")
+        Profile::Origin.of(file) == Profile::Origin::APP && !Profile::Origin.binstub?(file)
       end
 
       def aligned(cells, names)
