@@ -231,14 +231,16 @@ RSpec.describe "Memprofiler::Codec" do
     # The estimate is found by what is refused, the truth by objspace.
     it "makes no more objects than max_model_bytes, of which its estimate is good" do
       stacks = Array.new(2_000) { |i| [Array.new(1 + (i % 40)) { |depth| "f#{i % 7}_#{depth} /app/a.rb:#{depth}" }, [1, i, 1, i]] }.to_h
-      [stacks, { ["f /app/a.rb:1"] => [1, 40, 1, 40] }].each do |samples|
+      large = Array.new(2_000) { |i| [["f /app/a.rb:#{i}"], Array.new(4, (2**63) - 1 - i)] }.to_h
+      [stacks, large, { ["f /app/a.rb:1"] => [1, 40, 1, 40] }].each do |samples|
         bytes = Profiles.build(samples).pprof_data
         seen = {}.compare_by_identity
         count = lambda do |object|
-          next 0 if seen[object] || [Array, Hash, String].none? { |kind| object.is_a?(kind) }
+          next 0 if seen[object]
 
           seen[object] = true
-          ObjectSpace.memsize_of(object) + (object.is_a?(String) ? 0 : object.to_a.sum(&count))
+          inside = object.is_a?(Array) || object.is_a?(Hash) ? object.to_a.sum(&count) : 0
+          ObjectSpace.memsize_of(object) + inside
         end
         fits = lambda do |limit|
           codec.decode(bytes, max_model_bytes: limit) && true
@@ -248,13 +250,13 @@ RSpec.describe "Memprofiler::Codec" do
         truth = count.call(codec.decode(bytes))
         estimate = (1..10_000_000).bsearch(&fits)
         expect(estimate).to be_within((truth * 0.35) + 4_000).of(truth)
-        refuse(bytes, "its #{samples.size} samples would take more than #{estimate - 1} bytes", max_model_bytes: estimate - 1)
+        refuse(bytes, / would take more than #{estimate - 1} bytes\z/, max_model_bytes: estimate - 1)
       end
     end
 
     it "refuses a small file with more samples than memory is for" do
       head = "\x32\x00\x32\x01a\x32\x01b\x0a\x04\x08\x01\x10\x02\x22\x06\x08\x01\x22\x02\x08\x01\x2a\x04\x08\x01\x10\x01".b
-      refuse(head + ("\x12\x06\x0a\x01\x01\x12\x01\x01".b * 12_000_000), "its 12000000 samples would take more than 536870912 bytes")
+      refuse(head + ("\x12\x06\x0a\x01\x01\x12\x01\x01".b * 12_000_000), "its 12000000 samples, 1 locations and 3 strings would take more than 536870912 bytes")
     end
 
     it "names an id that leads nowhere" do
@@ -266,7 +268,7 @@ RSpec.describe "Memprofiler::Codec" do
 
     it "checks its arguments" do
       expect { codec.decode(nil) }.to raise_error(TypeError, "bytes must be a String, not NilClass")
-      expect { codec.decode(bytes, max_bytes: "1") }.to raise_error(TypeError, "max_bytes must be an Integer, not String")
+      expect { codec.decode(bytes, max_bytes: "1") }.to raise_error(TypeError, "max_bytes must be an Integer within 1..2147483647, not String")
       [0, -1, 2**31, 2**70].each do |limit|
         expect { codec.decode(bytes, max_bytes: limit) }
           .to raise_error(ArgumentError, "max_bytes must be within 1..2147483647, not #{limit}")

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "core/error.h"
+#include "errors.h"
 
 #define DEFAULT_MAX_BYTES ((size_t)512 * 1024 * 1024)
 #define DEFAULT_MAX_MODEL_BYTES ((size_t)512 * 1024 * 1024)
@@ -11,9 +12,7 @@
 /* Below this letting go of the GVL costs more than the work. */
 #define SMALL_BYTES ((size_t)16 * 1024)
 
-VALUE mp_codec_encode_error;
 mp_codec_keys mp_codec_key;
-static VALUE decode_error;
 static ID limit_keys[2];
 
 /* --- decode ----------------------------------------------------------------------------------- */
@@ -34,8 +33,10 @@ static void *decode_bytes(void *argument)
     if (job->status) return NULL;
     if (mp_codec_model_bytes(&job->decoded.profile) > job->max_model_bytes) {
         job->status = MP_ELIMIT;
-        snprintf(job->why, sizeof job->why, "its %u samples would take more than %zu bytes",
-                 job->decoded.profile.n_samples, job->max_model_bytes);
+        snprintf(job->why, sizeof job->why,
+                 "its %u samples, %u locations and %u strings would take more than %zu bytes",
+                 job->decoded.profile.n_samples, job->decoded.profile.n_locations,
+                 job->decoded.profile.n_strings, job->max_model_bytes);
     }
     return NULL;
 }
@@ -49,7 +50,7 @@ static VALUE decode_body(VALUE argument)
         rb_thread_call_without_gvl(decode_bytes, job, NULL, NULL);
     }
     if (job->status == MP_ENOMEM) rb_raise(rb_eNoMemError, "no memory to decode the profile");
-    if (job->status) rb_raise(decode_error, "%s", job->why);
+    if (job->status) rb_raise(mp_eDecode, "%s", job->why);
     return mp_codec_to_ruby(&job->decoded.profile);
 }
 
@@ -63,7 +64,7 @@ static size_t limit(const char *name, VALUE given, size_t most, size_t otherwise
 {
     if (given == Qundef) return otherwise;
     if (!RB_INTEGER_TYPE_P(given)) {
-        rb_raise(rb_eTypeError, "%s must be an Integer, not %" PRIsVALUE, name,
+        rb_raise(rb_eTypeError, "%s must be an Integer within 1..%zu, not %" PRIsVALUE, name, most,
                  rb_obj_class(given));
     }
     if (!FIXNUM_P(given) || FIX2LONG(given) < 1 || (unsigned long)FIX2LONG(given) > most) {
@@ -93,10 +94,12 @@ static size_t limit(const char *name, VALUE given, size_t most, size_t otherwise
  *
  * @overload decode(bytes, max_bytes: 512 MiB, max_model_bytes: 512 MiB)
  *   @param bytes [String]
- *   @param max_bytes [Integer] how much it may be uncompressed
- *   @param max_model_bytes [Integer] how much the model may take, by an estimate
+ *   @param max_bytes [Integer] how much it may be uncompressed: 1..2**31-1 bytes
+ *   @param max_model_bytes [Integer] how much the model may take, by an estimate: 1..2**62-1 bytes
  *   @return [Hash]
  *   @raise [DecodeError] saying why the bytes are no profile
+ *   @raise [ArgumentError, TypeError] naming what is allowed
+ *   @raise [NoMemoryError]
  * @api private
  */
 static VALUE decode(int argc, VALUE *argv, VALUE self)
@@ -110,7 +113,8 @@ static VALUE decode(int argc, VALUE *argv, VALUE self)
     VALUE given[2];
     rb_get_kwargs(keywords, limit_keys, 0, 2, given);
     size_t max_bytes = limit("max_bytes", given[0], MP_PPROF_MAX_BYTES, DEFAULT_MAX_BYTES);
-    size_t max_model_bytes = limit("max_model_bytes", given[1], LONG_MAX, DEFAULT_MAX_MODEL_BYTES);
+    size_t max_model_bytes =
+        limit("max_model_bytes", given[1], FIXNUM_MAX, DEFAULT_MAX_MODEL_BYTES);
     bytes = rb_str_new_frozen(bytes); /* other threads may change theirs meanwhile */
     decoding job = {
         .bytes = (const uint8_t *)RSTRING_PTR(bytes),
@@ -145,8 +149,8 @@ static VALUE encode_body(VALUE argument)
     mp_codec_from_ruby(job->model, &job->copy);
     rb_thread_call_without_gvl(encode_copy, job, NULL, NULL);
     if (job->status == MP_ENOMEM) rb_raise(rb_eNoMemError, "no memory to encode the profile");
-    if (job->status) rb_raise(mp_codec_encode_error, "zlib failed, or a string is too long");
-    if (job->out.len > LONG_MAX) rb_raise(mp_codec_encode_error, "the profile is too large");
+    if (job->status) rb_raise(mp_eEncode, "zlib failed, or a string is too long");
+    if (job->out.len > LONG_MAX) rb_raise(mp_eEncode, "the profile is too large");
     return rb_obj_freeze(rb_str_new((const char *)job->out.data, (long)job->out.len));
 }
 
@@ -185,17 +189,8 @@ static VALUE symbol(const char *name)
     return ID2SYM(rb_intern(name));
 }
 
-static VALUE error_class(VALUE memprofiler, const char *name)
-{
-    VALUE klass = rb_const_get(memprofiler, rb_intern(name));
-    rb_gc_register_mark_object(klass);
-    return klass;
-}
-
 void mp_init_codec(VALUE memprofiler)
 {
-    mp_codec_encode_error = error_class(memprofiler, "EncodeError");
-    decode_error = error_class(memprofiler, "DecodeError");
     limit_keys[0] = rb_intern("max_bytes");
     limit_keys[1] = rb_intern("max_model_bytes");
     mp_codec_key = (mp_codec_keys){

@@ -14,8 +14,6 @@
 
 void mp_init_codec(VALUE memprofiler);
 
-extern VALUE mp_codec_encode_error;
-
 /* The keys of the model, as Symbols. */
 typedef struct {
     VALUE sample_types, default_sample_type, period_type, period, time_nanos, duration_nanos;

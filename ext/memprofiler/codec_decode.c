@@ -3,7 +3,6 @@
  * and one Hash of labels for all samples in a row that have the same.
  */
 #include <ruby/encoding.h>
-#include <ruby/thread.h>
 
 #include "codec.h"
 
@@ -183,11 +182,27 @@ static size_t array_bytes(size_t elements)
     return SLOT + (elements > 3 ? 8 * elements : 0);
 }
 
+/* An Integer beyond 62 bits is an object of its own. */
+static size_t integer_bytes(int64_t value)
+{
+    return FIXABLE(value) ? 0 : SLOT;
+}
+
+static size_t integers_bytes(const int64_t *values, uint32_t count)
+{
+    size_t bytes = array_bytes(count);
+    for (uint32_t i = 0; i < count; i++) bytes += integer_bytes(values[i]);
+    return bytes;
+}
+
 static size_t label_bytes(const mp_pprof_sample *sample)
 {
     if (sample->n_labels == 0) return 0;
-    return SLOT + (sample->n_labels <= 8 ? 136 : 96 * (size_t)sample->n_labels) +
-           sample->n_labels * array_bytes(2);
+    size_t bytes = SLOT + (sample->n_labels <= 8 ? 136 : 96 * (size_t)sample->n_labels);
+    for (uint32_t i = 0; i < sample->n_labels; i++) {
+        bytes += array_bytes(2) + integer_bytes(sample->labels[i].num);
+    }
+    return bytes;
 }
 
 size_t mp_codec_model_bytes(const mp_pprof *profile)
@@ -196,14 +211,22 @@ size_t mp_codec_model_bytes(const mp_pprof *profile)
     for (uint32_t i = 0; i < profile->n_samples; i++) {
         const mp_pprof_sample *sample = &profile->samples[i];
         const mp_pprof_sample *before = i > 0 ? sample - 1 : NULL;
-        bytes += 8 + array_bytes(3) + array_bytes(profile->n_types);
-        if (sample->deviations) bytes += array_bytes(4) + array_bytes(profile->n_types);
+        bytes += 8 + array_bytes(3) + integers_bytes(sample->values, profile->n_types);
+        if (sample->deviations) {
+            bytes += array_bytes(4) + integers_bytes(sample->deviations, profile->n_types);
+        }
         if (!before || !same_stack(sample, before)) bytes += array_bytes(sample->depth);
         if (!before || !same_labels(sample, before)) bytes += label_bytes(sample);
     }
     for (uint32_t i = 0; i < profile->n_strings; i++) bytes += 8 + SLOT + profile->strings[i].len;
-    bytes += profile->n_locations * (8 + array_bytes(3));
-    bytes += profile->n_functions * (8 + array_bytes(4));
+    for (uint32_t i = 0; i < profile->n_locations; i++) {
+        const mp_pprof_location *location = &profile->locations[i];
+        bytes += 8 + array_bytes(3) + integer_bytes(location->line);
+        bytes += POSFIXABLE(location->address) ? 0 : SLOT;
+    }
+    for (uint32_t i = 0; i < profile->n_functions; i++) {
+        bytes += 8 + array_bytes(4) + integer_bytes(profile->functions[i].start_line);
+    }
     return bytes;
 }
 

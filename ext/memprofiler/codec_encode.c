@@ -8,6 +8,7 @@
 #include "codec.h"
 #include "core/arena.h"
 #include "core/error.h"
+#include "errors.h"
 
 typedef struct {
     mp_codec_copy *copy;
@@ -52,8 +53,8 @@ static VALUE array(place at, VALUE value, const char *allowed)
 static VALUE tuple(place at, VALUE value, long len, const char *allowed)
 {
     if (RARRAY_LEN(array(at, value, allowed)) != len) {
-        rb_raise(mp_codec_encode_error, "%" PRIsVALUE " must be %s, not %ld elements", text_of(at),
-                 allowed, RARRAY_LEN(value));
+        rb_raise(mp_eEncode, "%" PRIsVALUE " must be %s, not %ld elements", text_of(at), allowed,
+                 RARRAY_LEN(value));
     }
     return value;
 }
@@ -62,7 +63,7 @@ static uint32_t length(place at, VALUE value)
 {
     long len = RARRAY_LEN(value);
     if (len >= INT32_MAX) {
-        rb_raise(mp_codec_encode_error, "%" PRIsVALUE " has too many elements", text_of(at));
+        rb_raise(mp_eEncode, "%" PRIsVALUE " has too many elements", text_of(at));
     }
     return (uint32_t)len;
 }
@@ -83,8 +84,7 @@ static int64_t integer(place at, VALUE value)
                                INTEGER_PACK_NATIVE_BYTE_ORDER | INTEGER_PACK_2COMP);
     /* Two's complement of 64 bits and no more, the sign being the uppermost. */
     if (sign == 2 || sign == -2 || (sign < 0) != (number < 0)) {
-        rb_raise(mp_codec_encode_error, "%" PRIsVALUE " is outside 64 bits: %" PRIsVALUE,
-                 text_of(at), value);
+        rb_raise(mp_eEncode, "%" PRIsVALUE " is outside 64 bits: %" PRIsVALUE, text_of(at), value);
     }
     return number;
 }
@@ -100,8 +100,8 @@ static uint64_t unsigned_integer(place at, VALUE value)
     uint64_t number;
     int sign = rb_integer_pack(value, &number, 1, sizeof number, 0, INTEGER_PACK_NATIVE_BYTE_ORDER);
     if (sign < 0 || sign == 2) {
-        rb_raise(mp_codec_encode_error, "%" PRIsVALUE " is not within 0...2**64: %" PRIsVALUE,
-                 text_of(at), value);
+        rb_raise(mp_eEncode, "%" PRIsVALUE " is not within 0...2**64: %" PRIsVALUE, text_of(at),
+                 value);
     }
     return number;
 }
@@ -110,8 +110,8 @@ static uint32_t index_below(place at, VALUE value, uint32_t count)
 {
     int64_t number = integer(at, value);
     if (number < 0 || number >= count) {
-        rb_raise(mp_codec_encode_error, "%" PRIsVALUE " %lld is not in the model, which has %u",
-                 text_of(at), (long long)number, count);
+        rb_raise(mp_eEncode, "%" PRIsVALUE " %lld is not in the model, which has %u", text_of(at),
+                 (long long)number, count);
     }
     return (uint32_t)number;
 }
@@ -122,8 +122,7 @@ static uint32_t add_string(model_reader *reader, place at, VALUE value)
 {
     VALUE utf8 = rb_str_export_to_enc(value, rb_utf8_encoding());
     long len = RSTRING_LEN(utf8);
-    if (len >= INT32_MAX)
-        rb_raise(mp_codec_encode_error, "%" PRIsVALUE " is too long", text_of(at));
+    if (len >= INT32_MAX) rb_raise(mp_eEncode, "%" PRIsVALUE " is too long", text_of(at));
     mp_pprof_str str = {take(reader, (size_t)len, 1), (uint32_t)len};
     memcpy((char *)(uintptr_t)str.ptr, RSTRING_PTR(utf8), str.len);
     RB_GC_GUARD(utf8);
@@ -166,7 +165,7 @@ static void read_types(model_reader *reader, VALUE model)
     place at = top(mp_codec_key.sample_types);
     VALUE all = array(at, fetch(model, mp_codec_key.sample_types), "an Array of [type, unit]");
     uint32_t count = length(at, all);
-    if (count == 0) rb_raise(mp_codec_encode_error, "sample_types must not be empty");
+    if (count == 0) rb_raise(mp_eEncode, "sample_types must not be empty");
     uint32_t *types = take(reader, count, 2 * sizeof *types);
     for (uint32_t i = 0; i < count; i++) {
         at = (place){"sample type", i, "it"};

@@ -1,6 +1,6 @@
-#include "collector.h"
+#include "errors.h"
 
-VALUE mp_eNotStarted, mp_eAlreadyStarted, mp_eRactor, mp_eEncode, mp_eError;
+VALUE mp_eError, mp_eNotStarted, mp_eAlreadyStarted, mp_eRactor, mp_eEncode, mp_eDecode;
 
 static VALUE error_class(VALUE memprofiler, const char *name)
 {
@@ -16,4 +16,5 @@ void mp_init_errors(VALUE memprofiler)
     mp_eAlreadyStarted = error_class(memprofiler, "AlreadyStartedError");
     mp_eRactor = error_class(memprofiler, "RactorError");
     mp_eEncode = error_class(memprofiler, "EncodeError");
+    mp_eDecode = error_class(memprofiler, "DecodeError");
 }

@@ -29,8 +29,11 @@ static int not_a_profile(mp_decoder *decoder)
 int mp_decoder_take(mp_decoder *decoder, size_t count, size_t size, void **taken)
 {
     if (count > decoder->budget / size && decoder->capped) {
-        return mp_decoder_fail(decoder, MP_ELIMIT, "its %u samples would take more than %zu bytes",
-                               decoder->counts[MP_FIELD_SAMPLE], MP_PPROF_MAX_ARRAYS);
+        return mp_decoder_fail(
+            decoder, MP_ELIMIT,
+            "its %u samples, %u locations and %u strings would take more than %zu bytes",
+            decoder->counts[MP_FIELD_SAMPLE], decoder->counts[MP_FIELD_LOCATION],
+            decoder->counts[MP_FIELD_STRING_TABLE], MP_PPROF_MAX_ARRAYS);
     }
     if (count > decoder->budget / size) {
         return mp_decoder_fail(decoder, MP_ELIMIT,
