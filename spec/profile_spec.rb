@@ -31,6 +31,12 @@ RSpec.describe Memprofiler::Profile do
         expect((frozen - make.call).total(:alloc_space)).to eq(0)
       end
     end
+    answer = Child.value(<<~RUBY)
+      profile = Ractor.make_shareable(Memprofiler.profile(interval: 1, labels: [:class]) { Array.new(100) { Object.new } })
+      ractor = Ractor.new(profile) { |shared| [shared.total(:alloc_objects), *%i[line gem class].map { |by| shared.top(:alloc_space, by: by).size }, shared.metadata.size] }
+      [ractor.respond_to?(:value) ? ractor.value : ractor.take, [profile.total(:alloc_objects), *%i[line gem class].map { |by| profile.top(:alloc_space, by: by).size }, profile.metadata.size]]
+    RUBY
+    expect(answer.first).to eq(answer.last)
     expect { described_class.new("\x1f\x8bdamaged".b).freeze }.to raise_error(Memprofiler::DecodeError)
   end
 

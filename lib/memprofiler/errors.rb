@@ -5,13 +5,13 @@ module Memprofiler
   # exception: they are ArgumentError and TypeError, as everywhere in Ruby.
   class Error < StandardError; end
 
-  # A collector was asked for a profile before it was started.
+  # A collector was asked for a profile, or its stats, before it was started.
   class NotStartedError < Error; end
 
   # A collector was started while it runs.
   class AlreadyStartedError < Error; end
 
-  # A collector was made outside the main Ractor.
+  # A collector was made or used outside the main Ractor. (From Ruby 4.0 finalizers run in any.)
   class RactorError < Error; end
 
   # A profile could not be turned into pprof bytes.

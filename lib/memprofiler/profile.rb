@@ -14,8 +14,8 @@ module Memprofiler
   #   :inuse_objects  objects that the last completed collection left alive
   #   :inuse_space    bytes of these, the slot and what the object owned at the flush
   #
-  # This file is loaded into profiled programs, so it loads the analysis only
-  # when it is asked for.
+  # This file is loaded into profiled programs, so it loads the analysis, and decodes bytes, only when
+  # that is asked for: what is damaged raises DecodeError then, from whatever method asks first.
   class Profile
     autoload :Arguments, File.join(__dir__, "arguments.rb")
     autoload :Attribution, File.join(__dir__, "attribution.rb")
@@ -250,12 +250,13 @@ module Memprofiler
       @samples || once(:@samples) { samples_of(model) }
     end
 
-    # Decodes first what can't be kept any more afterwards.
+    # Decodes first what can't be kept any more afterwards, and loads what another Ractor can't.
     #
     # @return [self]
     # @raise [DecodeError] what it was made of is damaged
     def freeze
       model
+      Profile.constants.each { |name| Profile.const_get(name) } # before 4.0 only the main one can autoload
       super
     end
 
