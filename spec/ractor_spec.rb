@@ -90,6 +90,18 @@ RSpec.describe Memprofiler::Collector, "and Ractors" do
       expect(sums).to eq([19_900])
     end
 
+    it "leave Ractor.new alone where warnings raise, and can be started again" do
+      sum, running = in_program(<<~RUBY).value
+        def Warning.warn(*) = raise("a warning is an error")
+        Warning[:experimental] = false
+        collector = Memprofiler::Collector.new(interval: 1).start
+        sum = wait_for(Ractor.new { 20_000.times.sum { |i| [i].first } })
+        Thread.pass until Ractor.count == 1
+        [sum, collector.start.running?]
+      RUBY
+      expect([sum, running]).to eq([20_000 * 19_999 / 2, true])
+    end
+
     it "say nothing where none runs" do
       result = in_program(<<~RUBY)
         Memprofiler::Collector.new.start.stop

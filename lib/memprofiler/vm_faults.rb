@@ -19,7 +19,8 @@ module Memprofiler
     # Stands before Ractor.new.
     module RactorGuard
       def new(...)
-        begun = VMFaults.stop_for_ractor
+        begun = Memprofiler.ractor_begins
+        VMFaults.stop_for_ractor
         super
       ensure
         Memprofiler.ractor_began if begun
@@ -28,14 +29,15 @@ module Memprofiler
 
     module_function
 
-    # @return [Symbol] why
+    # A program may have warnings raise: it has its Ractor all the same.
     def stop_for_ractor
       reason = :"a Ractor was created, which this Ruby can't survive while profiled (bug 18464)"
-      if Memprofiler.ractor_begins(reason)
-        warn "memprofiler: profiling ends here: Ruby #{RUBY_VERSION} crashes when a Ractor starts while " \
-             "allocations are watched (Ruby bug 18464)"
-      end
-      reason
+      return unless Memprofiler.stop_all(reason)
+
+      warn "memprofiler: profiling ends here: Ruby #{RUBY_VERSION} crashes when a Ractor starts while " \
+           "allocations are watched (Ruby bug 18464)"
+    rescue StandardError
+      nil
     end
 
     def guard_ractors

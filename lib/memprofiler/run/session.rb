@@ -60,22 +60,23 @@ module Memprofiler
       # What is about to happen is said before: the old process may end in here, and the
       # report come before the new one's first word.
       module ForkHook
+        # (A child that another Ractor forks, which can't get at the session, is not profiled.)
         def _fork
-          session = Session.current
-          session.say("fork")
+          session = Session.current if Memprofiler.main_ractor?
+          session&.say("fork")
           pid = super
-          session.restart if pid.zero?
+          (session ? session.restart : Session.current.leave) if pid.zero?
           pid
         ensure
-          session.say("no fork") unless pid
+          session&.say("no fork") unless pid
         end
 
         def daemon(*)
-          session = Session.current
-          session.say("daemon")
+          session = Session.current if Memprofiler.main_ractor?
+          session&.say("daemon")
           super
         ensure
-          session.say("daemon", PROCESS.pid.to_s)
+          session&.say("daemon", PROCESS.pid.to_s)
         end
       end
 
@@ -110,8 +111,13 @@ module Memprofiler
           start(@pid.to_s)
         end
       rescue StandardError => e
-        @collector = @path = nil # they are the parent's
+        leave
         record_error("failed", "", e)
+      end
+
+      # What there is is the parent's.
+      def leave
+        @collector = @path = nil
       end
 
       # A line of the list, in the middle of the program: an exception that another of
@@ -139,9 +145,9 @@ module Memprofiler
 
       # As `finish`, when there is much that the first profile doesn't have.
       def finish_again
+        # By the hook's own count: printing an error allocates much, after Ruby took off all hooks.
         return unless @path && @collector.running? && allocated > @allocated * (1 + MUCH_MORE)
-        # By now Ruby has taken off all hooks. What lives can't be told after a collection
-        # since then, and the first profile is the better one.
+        # What lives can't be told after a collection since then, and the first profile is the better one.
         return if @collector.stats[:lost_collections] > @lost_collections
 
         Memprofiler.own { holding_back(HOLD_BACK) { FILE.rename(write_profile, @path) } }
@@ -182,7 +188,7 @@ module Memprofiler
       end
 
       def allocated
-        GC.stat(:total_allocated_objects)
+        @collector.send(:allocations)
       end
 
       # An impatient second Ctrl-C would cost the profile that the first one asked for.
