@@ -446,6 +446,27 @@ RSpec.describe Memprofiler::Collector, "lifecycle" do
       expect([overflow, flushes]).to eq([0, 5])
     end
 
+    # The table of living samples is packed then, and all have new numbers.
+    it "that let most of it go in the middle of a flush or stop leave the rest measured" do
+      in_use = Child.value(<<~RUBY)
+        %i[flush stop].map do |which|
+          collector = Memprofiler::Collector.new(interval: 1).start
+          mass = Array.new(400_000) { [1] }
+          strings = Array.new(5_000) { String.new(capacity: 10) }.each { |string| string << "x" * 1_000 }
+          collector.flush if which == :stop # names all
+          other = Thread.new { Thread.stop; mass = nil; GC.start; collector.stats }
+          sleep 0.01 until other.stop?
+          waker = Thread.new { other.run }
+          collector.public_send(which)
+          [other, waker].each(&:join)
+          profile = collector.flush(labels: [:class])
+          collector.stop
+          [profile.top(:inuse_space, by: :class).find { |row| row.name == "String" }.flat, strings].first
+        end
+      RUBY
+      expect(in_use).to all(be_between(5_000 * 1_040, 5_100 * 1_100))
+    end
+
     # Such a Fiber runs no ensure. What the flush held would stay, and the run too.
     it "in a Fiber that is dropped in the middle of a flush leave nothing behind" do
       left, growth, seen, counted = Child.value(<<~RUBY)

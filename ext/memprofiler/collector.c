@@ -218,13 +218,17 @@ static int running(const mp_collector *collector)
 /* Lets interrupts in. */
 static void tidy_hooks(void)
 {
-    if (!MP_HOOKS_ARE_GLOBAL || mp_one_ractor()) mp_hooks_tidy();
+    if (!MP_HOOKS_ARE_GLOBAL || mp_hooks_one_ractor()) mp_hooks_tidy();
 }
 
-/* All that lets others in comes before a run is made. If a Ractor began meanwhile, all over again. */
-static void get_ready(const mp_collector *collector)
+/*
+ * All that lets others in comes before a run is made. If a Ractor began meanwhile, all over again,
+ * where that matters. Whether there is one only.
+ */
+static int get_ready(const mp_collector *collector)
 {
     uint64_t begun;
+    int alone;
     do {
         begun = mp_ractors_begun();
         rb_funcall(memprofiler_module, rb_intern("before_start"), 0);
@@ -234,7 +238,9 @@ static void get_ready(const mp_collector *collector)
             mp_full_gc();
             tidy_hooks();
         }
+        alone = mp_hooks_one_ractor();
     } while (mp_ractors_begun() != begun);
+    return alone;
 }
 
 NORETURN(static void refuse_running(void));
@@ -251,7 +257,7 @@ static uint64_t heap_before(int argc, VALUE *argv)
     if (!key) key = rb_intern("heap");
     rb_scan_args(argc, argv, "0:", &keywords);
     rb_get_kwargs(keywords, &key, 0, 1, &heap);
-    return mp_boolean("heap", heap) && mp_one_ractor() ? mp_heap_bytes() : 0;
+    return mp_boolean("heap", heap) && mp_hooks_one_ractor() ? mp_heap_bytes() : 0;
 }
 
 /*
@@ -264,7 +270,8 @@ static uint64_t heap_before(int argc, VALUE *argv)
  * @raise [TypeError] naming what is allowed
  * @raise [AlreadyStartedError] it is running
  * @raise [RactorError] outside the main Ractor
- * @raise [Error] no memory, or 64 collectors run already
+ * @raise [Error] no memory; 64 collectors run already; this Ruby can't be profiled, or not while there
+ *   are Ractors (see the README's limits)
  */
 static VALUE collector_start(int argc, VALUE *argv, VALUE self)
 {
@@ -273,7 +280,7 @@ static VALUE collector_start(int argc, VALUE *argv, VALUE self)
     uint64_t heap = heap_before(argc, argv);
     if (running(collector)) refuse_running();
     if (!collector->options.interval) rb_raise(rb_eTypeError, "uninitialized collector");
-    get_ready(collector);
+    int alone = get_ready(collector);
     /* Nothing lets others in any more. */
     if (running(collector)) refuse_running(); /* another thread was quicker */
 
@@ -281,11 +288,14 @@ static VALUE collector_start(int argc, VALUE *argv, VALUE self)
     mp_run *run = mp_run_new(&collector->options, collector->liveness);
     if (!run) rb_raise(mp_eError, "no memory to start a collector");
     run->heap_before = heap;
+    run->alone = alone;
     mp_run *earlier = collector->run;
     collector->run = run;
-    if (mp_run_start(run, self) != MP_OK) {
+    int error = mp_run_start(run, self);
+    if (error) {
         collector->run = earlier;
         mp_run_release(run);
+        if (error == MP_ENOMEM) rb_raise(mp_eError, "no memory to start a collector");
         rb_raise(mp_eError, "%d collectors are running already, and more can't", MP_MAX_RUNS);
     }
     if (earlier) mp_run_drop(earlier);
@@ -301,7 +311,7 @@ static VALUE collector_stop(VALUE self)
 {
     mp_collector *collector = mp_collector_of(self);
     mp_require_main_ractor();
-    int alone = mp_one_ractor(); /* lets others in, who may have started anew */
+    int alone = mp_hooks_one_ractor(); /* lets others in, who may have started anew */
     if (running(collector)) {
         mp_hooks_check(collector->run); /* if they are lost, the profile has to say so */
         collector->run->alone = alone;
@@ -318,6 +328,17 @@ static VALUE collector_running_p(VALUE self)
 {
     mp_require_main_ractor();
     return RBOOL(running(mp_collector_of(self)));
+}
+
+/*
+ * Allocations that the hook has met. Asks nothing and arms nothing.
+ * @return [Integer]
+ * @api private
+ */
+static VALUE collector_allocations(VALUE self)
+{
+    const mp_collector *collector = mp_collector_of(self);
+    return collector->run ? ULL2NUM(mp_recorder_allocations(collector->run->recorder)) : INT2FIX(0);
 }
 
 void mp_init_collector(VALUE memprofiler)
@@ -338,6 +359,7 @@ void mp_init_collector(VALUE memprofiler)
     rb_define_method(cCollector, "stop", collector_stop, 0);
     rb_define_method(cCollector, "running?", collector_running_p, 0);
     rb_define_method(cCollector, "flush", mp_collector_flush, -1);
+    rb_define_private_method(cCollector, "allocations", collector_allocations, 0);
     rb_define_private_method(cCollector, "flush_block", mp_collector_flush_block, 1);
     rb_define_method(cCollector, "stats", mp_collector_stats, 0);
 }

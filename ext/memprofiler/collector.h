@@ -1,12 +1,13 @@
 /*
  * Memprofiler::Collector: a set of options and the current run, if it was ever started.
  *
- * The Ruby object is the holder of architecture.md: not write-barrier protected, so that every
+ * The Ruby object marks what its run has pending: not write-barrier protected, so that every
  * collection calls its dmark. Locks: the GVL of the main Ractor.
  */
 #ifndef MEMPROFILER_COLLECTOR_H
 #define MEMPROFILER_COLLECTOR_H
 
+#include "errors.h"
 #include "vm/run.h"
 
 typedef struct {
@@ -36,12 +37,8 @@ void mp_init_collector(VALUE memprofiler);
 int mp_boolean(const char *name, VALUE value);
 VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self);
 VALUE mp_collector_flush_block(VALUE self, VALUE labels);
+void mp_init_flush(VALUE memprofiler);
 /* stats.c */
 VALUE mp_collector_stats(VALUE self);
-void mp_init_flush(VALUE memprofiler);
-
-/* errors.c: the classes of lib/memprofiler/errors.rb. */
-extern VALUE mp_eNotStarted, mp_eAlreadyStarted, mp_eRactor, mp_eEncode, mp_eError;
-void mp_init_errors(VALUE memprofiler);
 
 #endif

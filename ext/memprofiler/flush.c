@@ -13,7 +13,6 @@
 #include "core/snapshot.h"
 #include "vm/heap.h"
 #include "vm/hooks.h"
-#include "vm/ractors.h"
 #include "work.h"
 
 /* Living samples dealt with between two looks at the clock. */
@@ -41,27 +40,37 @@ typedef struct {
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
-/* Up to here `rb_raise` is legal; the snapshot and the buffer are freed by let_go. */
+/* May raise at every stage: let_go frees the snapshot and the buffer. */
 static void check(int error)
 {
     if (error == MP_ENOMEM) rb_raise(mp_eEncode, "no memory to take a snapshot");
     if (error) rb_raise(mp_eEncode, "the profile could not be encoded (error %d)", error);
 }
 
+/* Another Ractor may have begun while others had the GVL. */
+static void offer_gvl_and_look(mp_work *w)
+{
+    if (!mp_work_offer_gvl(w)) return;
+    mp_work_own_ends(w); /* before a question that lets others in */
+    w->run->alone = mp_hooks_one_ractor();
+    mp_work_own_begins(w);
+}
+
 /* What is there when it begins, in pieces; how far that went. */
-static uint32_t measure(mp_work *w)
+static mp_measured measure(mp_work *w)
 {
     mp_run *run = w->run;
-    uint32_t at = 0, end = run->recorder->live.slabs.top;
+    mp_measured so_far = {0};
+    uint32_t end = run->recorder->live.slabs.top;
     for (int more = 1; more;) {
         if (run->armed) mp_run_finish_sweep(run);
         mp_run_lock(run);
         mp_run_check(run);
-        more = mp_run_measure(run, &at, end, STEP);
+        more = mp_run_measure(run, &so_far, end, STEP);
         mp_run_unlock(run);
-        mp_work_offer_gvl(w);
+        offer_gvl_and_look(w);
     }
-    return at;
+    return so_far;
 }
 
 static void prepare(flush *f)
@@ -195,7 +204,7 @@ static VALUE stop_body(VALUE arg)
     name(w);
     mp_run_stop(run, measure(w));
     mp_work_own_ends(w); /* before a question that lets others in */
-    if (!MP_HOOKS_ARE_GLOBAL || mp_one_ractor()) {
+    if (!MP_HOOKS_ARE_GLOBAL || mp_hooks_one_ractor()) {
         run->met = 0;
         mp_hooks_tidy();
     }
@@ -259,7 +268,7 @@ static VALUE flush_now(VALUE self, unsigned labels, int collect, int heap)
     }
     VALUE keeper;
     flush *f = (flush *)mp_work_new(sizeof *f, &keeper);
-    int alone = mp_one_ractor(); /* lets others in, who may have started anew */
+    int alone = mp_hooks_one_ractor(); /* lets others in, who may have started anew */
     if (heap && alone) f->heap_bytes = mp_heap_bytes();
     f->work.let_go = let_go;
     f->collector = collector;

@@ -9,6 +9,7 @@
 #include "relay.h"
 #include "vm/hooks.h"
 #include "vm/naming.h"
+#include "vm/own.h"
 #include "vm/ractors.h"
 
 static VALUE end_own(VALUE unused)
@@ -44,15 +45,26 @@ static VALUE own_folder(VALUE self, VALUE folder)
 }
 
 /*
- * A Ractor is about to start, which this Ruby doesn't survive under a hook: every collector is
- * stopped, its profile says why, and none can be started until `ractor_began`.
- * @return [Boolean] whether one was running
+ * A Ractor is about to start, which this Ruby doesn't survive under a hook: no collector can be
+ * started until `ractor_began`.
+ * @return [true]
  * @api private
  */
-static VALUE ractor_begins(VALUE self, VALUE reason)
+static VALUE ractor_begins(VALUE self)
 {
     (void)self;
     mp_ractor_begins();
+    return Qtrue;
+}
+
+/*
+ * Stops every collector; each one's profile says why.
+ * @return [Boolean] whether one was running
+ * @api private
+ */
+static VALUE stop_all(VALUE self, VALUE reason)
+{
+    (void)self;
     return RBOOL(mp_in_main_ractor() && mp_hooks_stop_all(rb_id2name(rb_to_id(reason))));
 }
 
@@ -81,6 +93,16 @@ static VALUE one_ractor_p(VALUE self)
     return RBOOL(mp_one_ractor());
 }
 
+/*
+ * @return [Boolean] whether this is the main Ractor
+ * @api private
+ */
+static VALUE main_ractor_p(VALUE self)
+{
+    (void)self;
+    return RBOOL(mp_in_main_ractor());
+}
+
 RUBY_FUNC_EXPORTED void Init_memprofiler(void);
 
 void Init_memprofiler(void)
@@ -97,8 +119,10 @@ void Init_memprofiler(void)
     mp_init_relay(memprofiler);
     rb_define_singleton_method(memprofiler, "own", own, 0);
     rb_define_singleton_method(memprofiler, "own_folder=", own_folder, 1);
-    rb_define_singleton_method(memprofiler, "ractor_begins", ractor_begins, 1);
+    rb_define_singleton_method(memprofiler, "ractor_begins", ractor_begins, 0);
+    rb_define_singleton_method(memprofiler, "stop_all", stop_all, 1);
     rb_define_singleton_method(memprofiler, "ractor_began", ractor_began, 0);
     rb_define_singleton_method(memprofiler, "ractor_coming?", ractor_coming_p, 0);
+    rb_define_singleton_method(memprofiler, "main_ractor?", main_ractor_p, 0);
     rb_define_singleton_method(memprofiler, "one_ractor?", one_ractor_p, 0);
 }

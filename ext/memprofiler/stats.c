@@ -1,6 +1,7 @@
 #include "collector.h"
 
 #include "vm/hooks.h"
+#include "vm/own.h"
 
 static void set(VALUE hash, const char *key, VALUE value)
 {

@@ -1,10 +1,9 @@
 #include "work.h"
 
-#include <ruby/thread.h> /* of 3.3 needs what ruby.h brings */
 #include <unistd.h>
 
 #include "collector.h"
-#include "vm/hooks.h"
+#include "vm/own.h"
 
 /*
  * The GVL is offered to others after so long; a piece ends at the next look at the clock. Where they
@@ -27,7 +26,8 @@ static void let_go(mp_work *work)
 static void dropped(void *ptr)
 {
     mp_work *work = ptr;
-    if (work->pid == getpid()) {
+    /* In a forked child the work of other threads has been let go of. */
+    if (work->run && (work->pid == getpid() || mp_hold_is_known(work->hold, work->hold_number))) {
         let_go(work);
         if (work->own) mp_own_end_of(work->thread);
     }
@@ -71,6 +71,7 @@ VALUE mp_work_do(mp_work *work, mp_run *run, VALUE (*body)(VALUE))
     work->thread = rb_thread_current();
     work->pid = getpid();
     work->hold = mp_hold_begin(run);
+    work->hold_number = mp_hold_number(work->hold);
     mp_work_own_begins(work);
     mp_work_piece_begins(work);
     return rb_ensure(body, (VALUE)work, ends, (VALUE)work);
@@ -110,9 +111,9 @@ void mp_work_piece_ends(mp_work *work)
 }
 
 /* What runs in this very thread meanwhile (trap handlers, finalizers) is the program's. */
-void mp_work_offer_gvl(mp_work *work)
+int mp_work_offer_gvl(mp_work *work)
 {
-    if (mp_clock_ns() - work->since < (work->waited ? LONG_PIECE_NS : PIECE_NS)) return;
+    if (mp_clock_ns() - work->since < (work->waited ? LONG_PIECE_NS : PIECE_NS)) return 0;
     mp_work_piece_ends(work);
     mp_work_own_ends(work);
     uint64_t offered = mp_clock_ns();
@@ -120,4 +121,5 @@ void mp_work_offer_gvl(mp_work *work)
     mp_work_own_begins(work);
     mp_work_piece_begins(work);
     work->waited = work->since - offered > LONG_WAIT_NS;
+    return 1;
 }

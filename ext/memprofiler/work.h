@@ -4,8 +4,8 @@
  *
  * Memory: a hidden Ruby object has it. Mostly it ends as any block with an `ensure`; but a Fiber that
  * a trap handler left in the middle of it, and that is never resumed, is dropped with its stack and
- * runs no ensure: then the object's end is that of the work. (Not in a forked child, where the work
- * of other threads is let go of by mp_holds_forked.)
+ * runs no ensure: then the object's end is that of the work. (In a forked child what other threads
+ * held is let go of by mp_holds_forked.)
  * Locks: GVL. Failure: NoMemoryError before anything began.
  */
 #ifndef MEMPROFILER_WORK_H
@@ -20,6 +20,7 @@ typedef struct mp_work {
     /* Lets go of what stands beside it in memory. Legal in a dfree; NULL: of nothing. */
     void (*let_go)(struct mp_work *work);
     mp_hold *hold;
+    uint64_t hold_number;
     VALUE thread;
     pid_t pid;
     int own; /* the thread is marked as the profiler's */
@@ -40,8 +41,8 @@ void mp_work_through(mp_run *run, VALUE (*body)(VALUE));
 /* The GVL is held from here to there. */
 void mp_work_piece_begins(mp_work *work);
 void mp_work_piece_ends(mp_work *work);
-/* Others may have the GVL, if this piece was long enough. Interrupts come in. */
-void mp_work_offer_gvl(mp_work *work);
+/* Others may have the GVL, if this piece was long enough: true if so. Interrupts come in. */
+int mp_work_offer_gvl(mp_work *work);
 
 /* What this thread allocates is the profiler's. Doesn't nest. */
 void mp_work_own_begins(mp_work *work);

@@ -183,6 +183,7 @@ void mp_live_pack(mp_live *live)
         mp_index_add(&packed.index, tag_of(entry->address), at);
     }
     packed.cursors = live->cursors;
+    packed.packs = live->packs + 1;
     mp_live_destroy(live);
     *live = packed;
 }

@@ -62,6 +62,7 @@ typedef struct {
     uint64_t *unsettled; /* the same: used and not settled */
     uint32_t bitmap_words;
     mp_live_cursor *cursors;
+    uint64_t packs; /* times that all numbers changed */
 } mp_live;
 
 void mp_live_init(mp_live *live, uint32_t cap);

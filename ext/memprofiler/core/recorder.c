@@ -280,7 +280,8 @@ void mp_recorder_reseed(mp_recorder *r, uint64_t seed)
 /*
  * At its cap the table is not closed: the odds of the next samples halve, which is unbiased at any
  * moment, and the old ones are thinned where measuring is legal. Until then the table grows on, but
- * each further quarter halves the odds again: it would take 2^30 objects for each that is allowed to get to 9 caps.
+ * each further quarter halves the odds again, so that to get to 9 caps, after 32 quarters, the program
+ * would have to allocate 2^32 times as much as it took to get to the first.
  */
 static void make_room(mp_recorder *r)
 {

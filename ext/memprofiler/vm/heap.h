@@ -3,8 +3,9 @@
  * some 30 ns each, with the GVL held.
  *
  * Sizes are those of mp_measure. What other Ractors have may not be measured: the caller sees to it
- * that there are none. Garbage that is not swept yet counts; right after a full collection there is
- * none. Allocates nothing. Locks: GVL, outside hooks. Failure: 0 where this Ruby can't.
+ * that there are none. Garbage that no collection has found yet counts; what is under way of one is
+ * ended first. Allocates no object. Locks: GVL, outside hooks. Failure: 0 where this Ruby can't; may
+ * raise NoMemoryError.
  */
 #ifndef MEMPROFILER_VM_HEAP_H
 #define MEMPROFILER_VM_HEAP_H

@@ -6,8 +6,11 @@
 struct mp_hold {
     mp_run *run;
     VALUE thread;
+    uint64_t number;
     mp_hold *next;
 };
+
+static uint64_t holds_begun;
 
 static mp_hold *holds;
 static mp_run *buried;
@@ -60,9 +63,22 @@ mp_hold *mp_hold_begin(mp_run *run)
     run->holders++;
     mp_hold *hold = mp_malloc(sizeof *hold);
     if (!hold) return NULL;
-    *hold = (mp_hold){run, rb_thread_current(), holds};
+    *hold = (mp_hold){run, rb_thread_current(), ++holds_begun, holds};
     holds = hold;
     return hold;
+}
+
+uint64_t mp_hold_number(const mp_hold *hold)
+{
+    return hold ? hold->number : 0;
+}
+
+int mp_hold_is_known(const mp_hold *hold, uint64_t number)
+{
+    for (const mp_hold *known = holds; known; known = known->next) {
+        if (known == hold) return known->number == number;
+    }
+    return 0;
 }
 
 void mp_hold_end(mp_hold *hold, mp_run *run)
@@ -87,6 +103,7 @@ void mp_holds_forked(VALUE here)
         mp_run *run = hold->run;
         mp_free(hold);
         mp_run_lock_init(run);
+        run->met = 0; /* there is nobody left */
         mp_snapshots_keep(run->recorder, here);
         mp_run_release(run);
     }

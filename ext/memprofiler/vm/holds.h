@@ -9,7 +9,7 @@
  * counts towards the next collection, as other memory of the program's does.
  *
  * Memory: an mp_hold is malloc(3)'s, since a Fiber that is dropped in the middle of a flush takes its
- * stack along. Locks: GVL; mp_run_release is legal in a dfree.
+ * stack along. Locks: GVL; all but mp_hold_begin is legal in a dfree.
  * Failure: without memory a hold is one that a forked child doesn't know of.
  */
 #ifndef MEMPROFILER_VM_HOLDS_H
@@ -22,6 +22,10 @@ typedef struct mp_hold mp_hold;
 /* NULL without memory: it holds all the same. */
 mp_hold *mp_hold_begin(mp_run *run);
 void mp_hold_end(mp_hold *hold, mp_run *run);
+/* Numbers are never used again, as memory is; 0 for NULL. */
+uint64_t mp_hold_number(const mp_hold *hold);
+/* It has not ended: the same memory may be another one's by now. */
+int mp_hold_is_known(const mp_hold *hold, uint64_t number);
 
 /* The collector's. The last one to let go frees the run. */
 void mp_run_release(mp_run *run);

@@ -4,6 +4,7 @@
 
 #include "../core/error.h"
 #include "holds.h"
+#include "own.h"
 #include "ractors.h"
 
 /* The runs that hooks find theirs in, by the Fixnum in the hook's data. */
@@ -11,55 +12,13 @@ static mp_run *runs[MP_MAX_RUNS];
 /* Places whose hooks could not be taken off where their run ended: 1 + what liveness they are for. */
 static int stale[MP_MAX_RUNS];
 
-/* Threads inside the profiler; few at any time, and each may nest. */
-#define MAX_OWN_THREADS 32
-static struct {
-    VALUE thread;
-    int depth;
-} own[MAX_OWN_THREADS];
-static int own_threads; /* entries of `own`, also the hook's quick question */
-
 #if MP_JOBS_HAVE_HANDLES
 static rb_postponed_job_handle_t job_handle;
 #endif
 static int job_called;
 
-static uint64_t own_events; /* NEWOBJ events of own allocations, for mp_hooks_check */
-
-/* ---- the profiler's own allocations ---------------------------------------------------------- */
-
-static int own_place(VALUE thread)
-{
-    for (int i = 0; i < own_threads; i++) {
-        if (own[i].thread == thread) return i;
-    }
-    return -1;
-}
-
-void mp_own_begin(void)
-{
-    VALUE thread = rb_thread_current();
-    int at = own_place(thread);
-    if (at < 0) {
-        if (own_threads == MAX_OWN_THREADS) return; /* then its objects show up: no harm */
-        at = own_threads++;
-        own[at].thread = thread;
-        own[at].depth = 0;
-    }
-    own[at].depth++;
-}
-
-void mp_own_end(void)
-{
-    mp_own_end_of(rb_thread_current());
-}
-
-void mp_own_end_of(VALUE thread)
-{
-    int at = own_place(thread);
-    if (at < 0 || --own[at].depth > 0) return;
-    own[at] = own[--own_threads];
-}
+static uint64_t idle_events; /* NEWOBJ events of places without a run */
+static uint64_t own_events;  /* NEWOBJ events of own allocations, for mp_hooks_check */
 
 /* ---- handlers -------------------------------------------------------------------------------- */
 
@@ -70,7 +29,7 @@ static inline mp_run *run_of(VALUE data)
 
 __attribute__((noinline)) static int is_own(mp_run *run)
 {
-    if (own_place(rb_thread_current()) < 0) return 0;
+    if (!mp_own_event()) return 0;
     own_events++;
     run->recorder->counts.own_objects++;
     return 1;
@@ -80,8 +39,11 @@ __attribute__((noinline)) static int is_own(mp_run *run)
 static void on_newobj(VALUE data, rb_trace_arg_t *arg)
 {
     mp_run *run = run_of(data);
-    if (__builtin_expect(run == NULL, 0)) return;
-    if (__builtin_expect(own_threads != 0, 0) && is_own(run)) return;
+    if (__builtin_expect(run == NULL, 0)) {
+        idle_events++;
+        return;
+    }
+    if (__builtin_expect(mp_own_marks != 0, 0) && is_own(run)) return;
     /* From 4.0 too one at a time: the VM lock is held. */
     if (__builtin_expect(--*run->countdown > 0, 1)) return;
     mp_run_allocated(run, rb_tracearg_object(arg));
@@ -139,6 +101,22 @@ static void add_all(mp_run *run)
     add(on_newobj, RUBY_INTERNAL_EVENT_NEWOBJ, run->slot);
 }
 
+static VALUE add_all_protected(VALUE run)
+{
+    add_all((mp_run *)run);
+    return Qtrue;
+}
+
+/* False where that raised: NoMemoryError, as nothing else can. */
+static int add_all_safely(mp_run *run)
+{
+    VALUE before = rb_errinfo();
+    int error;
+    rb_protect(add_all_protected, (VALUE)run, &error);
+    if (error) rb_set_errinfo(rb_obj_is_kind_of(before, rb_eException) ? before : Qnil);
+    return !error;
+}
+
 /* How many were found; 0 when this Ractor's list is not the one that has them. */
 static int take_all_off(int slot)
 {
@@ -169,6 +147,34 @@ static int place_for(mp_liveness liveness)
     return free;
 }
 
+int mp_hooks_running(void)
+{
+    int running = 0;
+    for (int slot = 0; slot < MP_MAX_RUNS; slot++) running += runs[slot] != NULL;
+    return running;
+}
+
+/* Allocations that any hook of ours has met. */
+static uint64_t events(void)
+{
+    uint64_t sum = idle_events + own_events;
+    for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
+        if (runs[slot]) sum += mp_recorder_allocations(runs[slot]->recorder);
+    }
+    return sum;
+}
+
+int mp_hooks_one_ractor(void)
+{
+    for (int i = 0; i < 3; i++) {
+        rb_thread_check_ints(); /* what waits to come in comes in here */
+        uint64_t before = events();
+        if (!mp_one_ractor()) return 0;
+        if (events() == before) return 1;
+    }
+    return 0;
+}
+
 int mp_hooks_arm(mp_run *run)
 {
     int slot = place_for(run->liveness);
@@ -180,8 +186,9 @@ int mp_hooks_arm(mp_run *run)
     int on = stale[slot];
     stale[slot] = 0;
     runs[slot] = run;
-    if (!on) add_all(run);
-    return MP_OK;
+    if (on || add_all_safely(run)) return MP_OK;
+    mp_hooks_disarm(run);
+    return MP_ENOMEM;
 }
 
 int mp_hooks_full(mp_liveness liveness)
@@ -208,7 +215,7 @@ int mp_hooks_stop_all(const char *reason)
         if (!run) continue;
         any = 1;
         snprintf(run->stopped, sizeof run->stopped, "%s", reason);
-        mp_run_stop(run, 0);
+        mp_run_stop(run, (mp_measured){0});
     }
     return any;
 }
@@ -231,8 +238,8 @@ void mp_hooks_check(mp_run *run)
     if (error || own_events != before) return;
     size_t seen = run->gc_count;
     take_all_off(run->slot);
-    add_all(run);
-    run->gc_count = seen; /* the collections nobody saw are still to be noticed */
+    if (!add_all_safely(run)) return; /* the next look tries again */
+    run->gc_count = seen;             /* the collections nobody saw are still to be noticed */
     run->recorder->counts.rearmed++;
 }
 
@@ -277,11 +284,7 @@ static void forked(void)
 {
     /* A thread that is not Ruby's (a library's own) has no business in the table. */
     VALUE here = ruby_native_thread_p() ? rb_thread_current() : 0;
-    int kept = 0;
-    for (int i = 0; i < own_threads; i++) {
-        if (own[i].thread == here) own[kept++] = own[i];
-    }
-    own_threads = kept;
+    mp_own_forked(here);
     job_called = 0;
     for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
         mp_run *run = runs[slot];

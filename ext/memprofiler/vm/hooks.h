@@ -1,5 +1,5 @@
 /*
- * Event hooks, and whose allocations they leave out.
+ * Event hooks. (Whose allocations they leave out: own.h.)
  *
  * A hook's data is a Fixnum, the run's place in a table: a VALUE would keep its object alive for
  * ever, and a pointer could outlive the run. Where a hook can't be taken off its place stays empty,
@@ -10,10 +10,9 @@
  *     allocation of any Ractor, whose barrier can meet another one and wait for ever (seen with
  *     4.0.5): hooks are taken off only while there is one Ractor.
  *
- * The profiler's own allocations are told by thread: what a thread allocates between
- * mp_own_begin and mp_own_end counts for no run. Nests.
- *
- * Locks: GVL. Failure: mp_hooks_arm says MP_ELIMIT when all places are taken.
+ * Locks: GVL; mp_hooks_disarm is legal in a dfree. (On 3.1.4-3.2 another Ractor may run that in a
+ * lazy sweep, beside the main one's job: from 3.3 a sweep waits for all.)
+ * Failure: mp_hooks_arm says which.
  */
 #ifndef MEMPROFILER_VM_HOOKS_H
 #define MEMPROFILER_VM_HOOKS_H
@@ -23,7 +22,10 @@
 #define MP_MAX_RUNS 64
 
 void mp_hooks_init(void);
+/* MP_OK; MP_ELIMIT: there is no place; MP_ENOMEM: Ruby could not put the hooks on. */
 int mp_hooks_arm(mp_run *run);
+/* How many runs there are: each hook of one event comes for each of them. */
+int mp_hooks_running(void);
 /* There is no place for one more run. */
 int mp_hooks_full(mp_liveness liveness);
 void mp_hooks_disarm(mp_run *run);
@@ -34,12 +36,15 @@ int mp_hooks_stop_all(const char *reason);
 /* The VM may have lost our events (bug 19112): allocates one object of ours to see, and arms again. */
 void mp_hooks_check(mp_run *run);
 
+/*
+ * Sure that there was no Ractor but the main one at its end: mp_one_ractor may be wrong when it
+ * returns, as `Ractor.count` lets interrupts in after it has counted. But one that was begun since is
+ * an allocation, which a hook has met; where no hook is on it's as sure as that nothing waited to come in. May
+ * say 0 where others allocate. Lets interrupts in: may leave by longjmp.
+ */
+int mp_hooks_one_ractor(void);
+
 /* Have mp_run_settle called for all runs soon, outside any hook. Legal in every hook. */
 void mp_hooks_call_job(void);
-
-void mp_own_begin(void);
-void mp_own_end(void);
-/* For a thread that will not come by any more. Legal in a dfree. */
-void mp_own_end_of(VALUE thread);
 
 #endif

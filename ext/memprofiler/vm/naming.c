@@ -10,6 +10,8 @@
 
 #include "../core/names.h"
 #include "deaths.h"
+#include "hooks.h"
+#include "own.h"
 #include "run.h"
 
 static VALUE own_folder = Qnil;
@@ -213,6 +215,9 @@ static void name_class(naming *now, uint32_t id, VALUE klass)
     RB_GC_GUARD(klass);
 }
 
+/* More than Thread#name and Thread#to_s allocate: 1 to 4. */
+#define NAME_OBJECTS 8
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
 /*
@@ -238,7 +243,12 @@ static VALUE read_thread(VALUE thread)
 static void name_thread(naming *now, uint32_t id, VALUE thread)
 {
     mp_run *run = now->run;
-    VALUE string = now->may_jump ? protect(now, read_thread, thread) : Qnil;
+    VALUE string = Qnil;
+    if (now->may_jump) {
+        mp_own_limit(NAME_OBJECTS * mp_hooks_running());
+        string = protect(now, read_thread, thread);
+        mp_own_limit(-1);
+    }
     mp_run_lock(run);
     if (still_pending(&run->recorder->threads, id, thread)) {
         uint32_t name = now->may_jump ? intern_value(run, string) : intern(run, "(thread)", 8);

@@ -5,7 +5,7 @@
  * lib/memprofiler/vm_faults.rb): there Ractor.new tells before and after, and whoever puts hooks on
  * has looked, without letting interrupts in since, that none came meanwhile.
  *
- * Locks: none. Failure: none.
+ * Locks: none. Failure: none, but mp_one_ractor may leave by longjmp.
  */
 #ifndef MEMPROFILER_VM_RACTORS_H
 #define MEMPROFILER_VM_RACTORS_H
@@ -17,9 +17,15 @@
 /* Once, at load, in the main one. */
 void mp_ractors_init(void);
 
-/* From 4.0 a hook or finalizer, from 3.3 a job, may run in any Ractor. Legal in every hook. */
+/*
+ * From 4.0 a hook or finalizer, from 3.3 a job, may run in any Ractor. Legal in every hook. False in a
+ * child that another Ractor forked: Ruby takes that one for the main one, but crashes under hooks (3.1).
+ */
 int mp_in_main_ractor(void);
-/* There is none but the main one, whatever the program makes of `Ractor.count`. Lets interrupts in. */
+/*
+ * There is none but the main one, whatever the program makes of `Ractor.count`. Lets interrupts in,
+ * even after it has counted: hooks.h has one that is sure.
+ */
 int mp_one_ractor(void);
 
 void mp_ractor_begins(void);

@@ -12,6 +12,7 @@
 #include "holds.h"
 #include "hooks.h"
 #include "naming.h"
+#include "own.h"
 #include "ractors.h"
 
 static VALUE sym_total_allocated;
@@ -63,7 +64,6 @@ mp_run *mp_run_new(const mp_options *options, mp_liveness liveness)
     run->slot = -1;
     run->id = new_id();
     run->liveness = liveness;
-    run->alone = 1;
     run->recorder = mp_recorder_new(options);
     if (run->recorder) run->countdown = &run->recorder->countdown;
     run->frames = mp_calloc((size_t)options->max_depth + 1, sizeof *run->frames);
@@ -142,15 +142,16 @@ void mp_run_finish_sweep(mp_run *run)
     if (!RTEST(rb_gc_disable())) rb_gc_enable(); /* disabling finishes what is under way */
 }
 
-int mp_run_measure(mp_run *run, uint32_t *at, uint32_t end, uint32_t most)
+int mp_run_measure(mp_run *run, mp_measured *so_far, uint32_t end, uint32_t most)
 {
     mp_recorder *recorder = run->recorder;
     mp_live *live = &recorder->live;
     if (!run->armed) return 0;
+    if (so_far->packs != live->packs) *so_far = (mp_measured){0, live->packs};
     for (uint32_t n = 0; n < most; n++) {
-        uint32_t id = mp_live_next(live, *at);
+        uint32_t id = mp_live_next(live, so_far->at);
         if (!id || id > end) return 0;
-        *at = id;
+        so_far->at = id;
         mp_live_entry *entry = mp_live_at(live, id);
         if (entry->flags & (MP_LIVE_FROZEN | MP_LIVE_FOREIGN) || may_be_swept(run, entry)) continue;
         VALUE obj = (VALUE)entry->address;
@@ -168,12 +169,12 @@ void mp_run_thin(mp_run *run)
 {
     mp_recorder *recorder = run->recorder;
     if (!recorder->wants_thinning || recorder->live.cursors) return;
-    uint32_t at = 0;
-    while (mp_run_measure(run, &at, UINT32_MAX, UINT32_MAX)) continue;
+    mp_measured nothing = {0};
+    while (mp_run_measure(run, &nothing, UINT32_MAX, UINT32_MAX)) continue;
     mp_recorder_thin(recorder);
 }
 
-void mp_run_stop(mp_run *run, uint32_t at)
+void mp_run_stop(mp_run *run, mp_measured so_far)
 {
     if (!run->armed) return;
     mp_hold *hold = mp_hold_begin(run);
@@ -182,7 +183,7 @@ void mp_run_stop(mp_run *run, uint32_t at)
     mp_run_finish_sweep(run);
     mp_run_lock(run);
     mp_run_check(run);
-    while (mp_run_measure(run, &at, UINT32_MAX, UINT32_MAX)) continue;
+    while (mp_run_measure(run, &so_far, UINT32_MAX, UINT32_MAX)) continue;
     run->unseen = mp_run_unseen(run);
     run->armed = 0; /* a hook that waits for the lock goes home */
     mp_run_unlock(run);

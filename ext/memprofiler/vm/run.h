@@ -3,6 +3,7 @@
  * collections, and gives every address the recorder holds its meaning.
  *
  *   hooks.c       hooks on and off, the table of runs that hooks find theirs in
+ *   own.c         whose allocations are the profiler's own
  *   allocation.c  NEWOBJ: one sample
  *   deaths.c      GC_END_MARK or FREEOBJ: what died; lost collections
  *   naming.c      frames, classes and threads get their names
@@ -10,7 +11,7 @@
  *   holds.c       who needs it, and its end
  *   ractors.c     which Ractor this is, and how many there are
  *
- * Memory: owned by its collector (collector.c), malloc(3). Holds the recorder.
+ * Memory: owned by its holders (holds.h), malloc(3). Holds the recorder.
  * Locks: the GVL, or a running collection. From Ruby 4.0 other Ractors allocate without main's GVL:
  * their NEWOBJ hooks hold the VM lock, then take `lock`; whoever changes or walks the recorder under
  * the GVL takes it too (to read a counter it need not), and does nothing under it that may want the
@@ -75,10 +76,19 @@ mp_run *mp_run_new(const mp_options *options, mp_liveness liveness);
 /* Its collector lets go of it: hooks off, whoever else still holds it. Legal in a dfree. */
 void mp_run_drop(mp_run *run);
 
-/* MP_OK, MP_ELIMIT (too many runs at once) or MP_ENOMEM. */
+/*
+ * How far a measuring is. Numbers are good until others were let in: they may pack the table, and
+ * then it begins anew. Zeroed: nothing is measured.
+ */
+typedef struct {
+    uint32_t at; /* all living samples up to this number are */
+    uint64_t packs;
+} mp_measured;
+
+/* MP_OK, MP_ELIMIT (too many runs at once) or MP_ENOMEM (then it is as if it never began). */
 int mp_run_start(mp_run *run, VALUE holder);
-/* Measures what lives after number `at`, freezes it, forgets all addresses. */
-void mp_run_stop(mp_run *run, uint32_t at);
+/* Measures what is not measured so far, freezes it, forgets all addresses. */
+void mp_run_stop(mp_run *run, mp_measured so_far);
 /* `GC.stat(:total_allocated_objects)` since the start, less what the run has seen or kept out. */
 uint64_t mp_run_unseen(const mp_run *run);
 
@@ -87,10 +97,10 @@ void mp_run_check(mp_run *run);
 /* Free hook: let a sweep under way end, so that the living are known. Outside hooks. */
 void mp_run_finish_sweep(mp_run *run);
 /*
- * Measure up to `most` living samples after *at and up to `end`, moving it on. True while there is
- * more. Outside hooks, after mp_run_check.
+ * Measure up to `most` living samples of numbers up to `end` that are not measured so far. True
+ * while there is more. Outside hooks, after mp_run_check.
  */
-int mp_run_measure(mp_run *run, uint32_t *at, uint32_t end, uint32_t most);
+int mp_run_measure(mp_run *run, mp_measured *so_far, uint32_t end, uint32_t most);
 /* If thinning is due: measure all at once, and thin. Where measuring is legal. */
 void mp_run_thin(mp_run *run);
 /*
