@@ -478,7 +478,11 @@ RSpec.describe Memprofiler::Collector, "lifecycle" do
         inside = false
         root = Fiber.current
         trap(:USR1) { Fiber.yield(:left) if inside && Fiber.current != root }
-        prodder = Process.fork { trap(:USR1, "DEFAULT"); loop { Process.kill(:USR1, Process.ppid) && sleep(0.005) } }
+        parent = Process.pid
+        prodder = Process.fork do
+          trap(:USR1, "DEFAULT")
+          Process.kill(:USR1, parent) && sleep(0.005) while Process.ppid == parent
+        end
         leave = lambda do |times|
           left = 0
           (10 * times).times do
