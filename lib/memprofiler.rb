@@ -14,9 +14,11 @@ require_relative "memprofiler/profile"
 require_relative "memprofiler/arguments" # signal handlers, where nothing can be loaded, may flush and write
 require_relative "memprofiler/vm_faults"
 require_relative "memprofiler/memprofiler"
+require_relative "memprofiler/current"
 
 # Where a Ruby program allocates memory, and which lines made what is still in use.
 module Memprofiler
+  autoload :Background, File.join(__dir__, "memprofiler/background.rb")
   self.own_folder = File.expand_path("memprofiler", __dir__) # frames of its files, and of this one, are left out
 
   # Profiles a block. What the block returns is lost: let it assign what is needed.

@@ -32,7 +32,7 @@ RSpec.describe Memprofiler::CLI, :command do
       %w[top x --metric] => "memprofiler top: --metric needs a value (see: memprofiler help top)",
       %w[top --metric cpu x] => "memprofiler top: --metric must be one of alloc_objects, alloc_space, inuse_objects, " \
                                 'inuse_space, not "cpu" (see: memprofiler help top)',
-      %w[top --by=method x] => "memprofiler top: --by must be one of line, file, gem, function, class, " \
+      %w[top --by=method x] => "memprofiler top: --by must be one of line, file, gem, function, class, or label:NAME, " \
                                'not "method" (see: memprofiler help top)',
       %w[top -n 0 x] => 'memprofiler top: -n must be a whole number of at least 1, not "0" (see: memprofiler help top)',
       %w[top -n -1 x] => 'memprofiler top: -n must be a whole number of at least 1, not "-1" (see: memprofiler help top)',

@@ -64,11 +64,11 @@ RSpec.describe Memprofiler::Collector, "lifecycle" do
 
     it "of flush are checked before anything is done" do
       collector = described_class.new
-      expect { collector.flush(labels: [:size]) }.to raise_error(ArgumentError, "labels must be among :class, :age and :thread, not :size")
+      expect { collector.flush(labels: [:size]) }.to raise_error(ArgumentError, "labels must be among :class, :age, :thread and :pid, not :size")
       expect { collector.flush(labels: ["class"]) }
-        .to raise_error(TypeError, 'labels must be among :class, :age and :thread, not "class"')
+        .to raise_error(TypeError, 'labels must be among :class, :age, :thread and :pid, not "class"')
       expect { collector.flush(labels: :class) }
-        .to raise_error(TypeError, "labels must be an Array of :class, :age and :thread, not Symbol")
+        .to raise_error(TypeError, "labels must be an Array of :class, :age, :thread and :pid, not Symbol")
       expect { collector.flush(gc: 1) }.to raise_error(TypeError, "gc must be true or false, not Integer")
       expect { collector.flush(heap: nil) }.to raise_error(TypeError, "heap must be true or false, not NilClass")
       expect { collector.flush(all: true) }.to raise_error(ArgumentError, "unknown keyword: :all")

@@ -187,7 +187,7 @@ RSpec.describe Memprofiler::Profile, "#top" do
   describe "arguments" do
     profile = Profiles.build(["a /a.rb:1"] => [1, 40, 0, 0])
     metrics = "metric must be one of :alloc_objects, :alloc_space, :inuse_objects, :inuse_space, not "
-    groups = "by must be one of :line, :file, :gem, :function, :class, not "
+    groups = "by must be one of :line, :file, :gem, :function, :class, or \"label:NAME\", not "
     count = "n must be an Integer of at least 1, or nil for all, not "
     {
       -> { profile.top(:cpu) } => [ArgumentError, "#{metrics}:cpu"],

@@ -22,7 +22,7 @@
 /* Names looked up between two looks at the clock. */
 #define NAMES 128u
 
-static VALUE sym_labels, sym_gc, sym_heap, sym_class, sym_age, sym_thread;
+static VALUE sym_labels, sym_gc, sym_heap, sym_class, sym_age, sym_thread, sym_pid;
 static VALUE memprofiler_module;
 
 typedef struct {
@@ -223,8 +223,9 @@ static unsigned label_bit(VALUE label)
     if (label == sym_class) return MP_LABEL_CLASS;
     if (label == sym_age) return MP_LABEL_AGE;
     if (label == sym_thread) return MP_LABEL_THREAD;
+    if (label == sym_pid) return MP_LABEL_PID;
     VALUE kind = SYMBOL_P(label) ? rb_eArgError : rb_eTypeError;
-    rb_raise(kind, "labels must be among :class, :age and :thread, not %" PRIsVALUE,
+    rb_raise(kind, "labels must be among :class, :age, :thread and :pid, not %" PRIsVALUE,
              rb_inspect(label));
 }
 
@@ -232,7 +233,7 @@ static unsigned label_bits(VALUE labels)
 {
     if (!RB_TYPE_P(labels, T_ARRAY)) {
         rb_raise(rb_eTypeError,
-                 "labels must be an Array of :class, :age and :thread, not %" PRIsVALUE,
+                 "labels must be an Array of :class, :age, :thread and :pid, not %" PRIsVALUE,
                  rb_obj_class(labels));
     }
     unsigned bits = 0;
@@ -287,7 +288,8 @@ static VALUE flush_now(VALUE self, unsigned labels, int collect, int heap)
  *
  * @overload flush(labels: [], gc: false, heap: false)
  *   @param labels [Array<Symbol>] labels to give the samples: `:class`, `:age` (collections
- *     survived, on `inuse_*` only), `:thread`
+ *     survived, on `inuse_*` only), `:thread`, `:pid` (of this process, for where files of several
+ *     are merged). What the program has set with {Memprofiler.with_labels} is always there.
  *   @param gc [Boolean] run a full collection first
  *   @param heap [Boolean] measure the whole heap, for a comment `heap_bytes` that tells how much of
  *     the bytes in use the profile knows of. Holds up the program for some 30 ms per million
@@ -328,5 +330,6 @@ void mp_init_flush(VALUE memprofiler)
     sym_class = ID2SYM(rb_intern("class"));
     sym_age = ID2SYM(rb_intern("age"));
     sym_thread = ID2SYM(rb_intern("thread"));
+    sym_pid = ID2SYM(rb_intern("pid"));
     mp_init_comments();
 }

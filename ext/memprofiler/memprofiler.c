@@ -11,6 +11,7 @@
 #include "vm/naming.h"
 #include "vm/own.h"
 #include "vm/ractors.h"
+#include "with_labels.h"
 
 static VALUE end_own(VALUE unused)
 {
@@ -116,6 +117,7 @@ void Init_memprofiler(void)
     mp_init_codec(memprofiler);
     mp_init_flush(memprofiler);
     mp_init_collector(memprofiler);
+    mp_init_labels(memprofiler);
     mp_init_relay(memprofiler);
     rb_define_singleton_method(memprofiler, "own", own, 0);
     rb_define_singleton_method(memprofiler, "own_folder=", own_folder, 1);

@@ -23,6 +23,16 @@ module Memprofiler
         raise error, "#{name} must be one of #{allowed.map(&:inspect).join(", ")}, not #{shown(value)}"
       end
 
+      # @return [Symbol] the value: one of Attribution::GROUPS, or "label:NAME" of any name
+      def group(name, value)
+        return value.to_sym if (value.is_a?(Symbol) || value.is_a?(String)) && value.match?(Attribution::LABEL)
+        return value if value.is_a?(Symbol) && Attribution::GROUPS.include?(value)
+
+        allowed = Attribution::GROUPS.map(&:inspect).join(", ")
+        error = value.is_a?(Symbol) ? ArgumentError : TypeError
+        raise error, "#{name} must be one of #{allowed}, or \"label:NAME\", not #{shown(value)}"
+      end
+
       # @return [Integer, nil] the value
       def count(name, value)
         return value if value.nil? || (value.is_a?(Integer) && value.positive?)

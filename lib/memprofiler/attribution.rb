@@ -12,6 +12,7 @@ module Memprofiler
     # @api private
     class Attribution
       GROUPS = %i[line file gem function class].freeze
+      LABEL = /\Alabel:(.+)\z/m # the other way: by a label's values
       # Frames of this library, by file or by name space. A program sees none of them.
       OWN_DIRECTORY = File.expand_path(__dir__)
       OWN_FILE = %r{\A#{Regexp.escape(OWN_DIRECTORY)}[./]|/memprofiler-\d[^/]*/lib/memprofiler[./]}
@@ -26,6 +27,12 @@ module Memprofiler
       attr_reader :names
 
       # @param model [Hash]
+      # @param group [Symbol, String] as Profile#top takes it
+      # @return [String, nil] the name of the label that it goes by
+      def self.label(group)
+        group == :class ? "class" : group[LABEL, 1]
+      end
+
       # @param group [Symbol] one of GROUPS but :class
       def initialize(model, group)
         @names = []

@@ -12,7 +12,8 @@ module Memprofiler
       ONE_RUN = "two of the profiles are of one run of a collector (pid %s), and what both have would count twice: " \
                 "leave the earlier one out, or take later - earlier"
       MIXTURE = "one is a difference of two profiles, another one isn't"
-      private_constant :DIFFERENT_RUNS, :ONE_RUN, :MIXTURE
+      ASKED_FOR = %w[class age thread pid].freeze # labels of flush
+      private_constant :DIFFERENT_RUNS, :ONE_RUN, :MIXTURE, :ASKED_FOR
 
       # @return [Hash] later - earlier; see Profile#-
       # @raise [ArgumentError]
@@ -24,12 +25,13 @@ module Memprofiler
       end
 
       # Labels by which samples of both profiles can be told apart. An age changes with each
-      # collection, and what only one of the two was asked for would be gained or lost by all.
+      # collection, and what only one of the two was asked for would be gained or lost by all. What the
+      # program itself has set is always there.
       def self.text_labels(*models)
         keys = models.reject { |model| model[:samples].empty? }.map do |model|
           model[:samples].flat_map { |_, _, labels| labels ? labels.keys : [] }.uniq
         end
-        keys.reduce(:&) || []
+        ((keys.reduce(:|) || []) - ASKED_FOR) | (keys.reduce(:&) || [])
       end
       private_class_method :text_labels
 

@@ -146,17 +146,18 @@ module Memprofiler
     # cumulative value counts a stack once, however often the row is in it.
     #
     # @param metric [Symbol] one of {#sample_types}
-    # @param by [:line, :file, :gem, :function, :class] what a row is. `:class`
-    #   needs a profile with class labels: `flush(labels: [:class])`.
+    # @param by [:line, :file, :gem, :function, :class, "label:NAME"] what a row is. `:class`
+    #   needs a profile with class labels: `flush(labels: [:class])`. "label:NAME": a value of the label
+    #   of that name, as {Memprofiler.with_labels} gives it, or `thread`, `pid`.
     # @param n [Integer, nil] how many rows, at least 1; nil: all
     # @param sort [:flat, :cumulative] which value is to fall
     # @return [Array<Row>]
     # @raise [ArgumentError, TypeError] an argument is not allowed
-    # @raise [MissingLabelError] by class, and no sample has a class, or one of the profiles that were
-    #   summed has none
+    # @raise [MissingLabelError] by class or label, and no sample has it; by class, and one of the
+    #   profiles that were summed has none
     def top(metric = :inuse_space, by: :line, n: nil, sort: :flat) # rubocop:disable Naming/MethodParameterName
       column = column(metric)
-      Arguments.choice("by", by, Attribution::GROUPS)
+      by = Arguments.group("by", by)
       Arguments.count("n", n)
       Arguments.choice("sort", sort, Ranking::ORDERS)
       ranking(by).rows(column, n, sort)
@@ -239,8 +240,8 @@ module Memprofiler
       @metadata || once(:@metadata) { Metadata.parse(comments).freeze }
     end
 
-    # @return [Array<Symbol>] what samples say besides their stack: `:class`, `:age`, `:thread`; in
-    #   other programs' profiles whatever these note
+    # @return [Array<Symbol>] what samples say besides their stack: `:class`, `:age`, `:thread`, `:pid`
+    #   and what the program has set; in other programs' profiles whatever these note
     def labels
       model[:samples].flat_map { |_, _, labels| labels ? labels.keys : [] }.uniq.map(&:to_sym)
     end

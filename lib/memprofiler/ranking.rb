@@ -6,13 +6,11 @@ module Memprofiler
     #
     # @api private
     class Ranking
-      NO_CLASS = "(no class)"
       ORDERS = %i[flat cumulative].freeze
-      private_constant :NO_CLASS
 
       # @param model [Hash]
       # @param metadata [Hash{Symbol => Object}]
-      # @param group [Symbol] one of Attribution::GROUPS
+      # @param group [Symbol] one of Attribution::GROUPS, or "label:NAME"
       def initialize(model, metadata, group)
         @model = model
         @metadata = metadata
@@ -21,7 +19,8 @@ module Memprofiler
         @flat = []
         @cumulative = []
         @variances = []
-        group == :class ? sum_classes : sum_stacks(group)
+        label = Attribution.label(group)
+        label ? sum_values(label) : sum_stacks(group)
         freeze
       end
 
@@ -82,18 +81,29 @@ module Memprofiler
         @names.each_index { |row| [@flat, @cumulative, @variances].each { |sums| sums[row] ||= Array.new(@width, 0) } }
       end
 
-      def sum_classes
-        labelled = @model[:samples].any? { |_, _, labels| labels&.key?("class") }
-        raise MissingLabelError, unlabelled unless labelled || @model[:samples].empty?
-        raise MissingLabelError, partly_labelled if @metadata[:processes_without_class]
-
+      def sum_values(label)
+        check_label(label)
+        none = "(no #{label})"
         ids = {}
         @model[:samples].each do |sample|
-          name = sample[2] && sample[2]["class"]
-          add_flat(ids[name.is_a?(String) ? name : NO_CLASS] ||= ids.size, sample)
+          value = sample[2] && sample[2][label]
+          name = value.is_a?(Array) ? value.reject { |part| part == "" }.join(" ") : value
+          add_flat(ids[name || none] ||= ids.size, sample)
         end
         @names = ids.keys
         @cumulative = @flat
+      end
+
+      def check_label(label)
+        there = @model[:samples].flat_map { |_, _, labels| labels ? labels.keys : [] }.uniq
+        unless there.include?(label) || @model[:samples].empty?
+          raise MissingLabelError, label == "class" ? unlabelled : not_among(label, there)
+        end
+        raise MissingLabelError, partly_labelled if label == "class" && @metadata[:processes_without_class]
+      end
+
+      def not_among(label, there)
+        "no sample has a label #{label}: #{there.empty? ? "there are none" : "there are #{there.sort.join(", ")}"}"
       end
 
       def unlabelled

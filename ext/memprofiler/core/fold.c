@@ -78,6 +78,32 @@ int mp_recorder_name_stacks(mp_recorder *r, uint32_t most)
     return r->stacks_named < top;
 }
 
+static uint32_t copy_string(mp_recorder *r, const mp_string *string)
+{
+    uint32_t id = mp_strings_intern(&r->strings, string->bytes, string->length);
+    return id == MP_STRING_NONE ? 0 : id;
+}
+
+/* For ever, as its strings: there are as few as the process has sets. Without memory, the empty set. */
+static uint32_t label_set_of(mp_recorder *r, uint32_t set)
+{
+    if (!set || !r->labels) return 0;
+    uint32_t id = mp_records_intern(&r->label_sets, &set);
+    if (!id) return 0;
+    mp_label_set *names = mp_records_at(&r->label_sets, id);
+    if (names->record.refs > 1) {
+        mp_records_release(&r->label_sets, id);
+        return id;
+    }
+    names->n = mp_labels_pairs(r->labels, set, names->pairs);
+    for (uint32_t i = 0; i < names->n; i++) {
+        mp_label_pair *pair = &names->pairs[i];
+        pair->key = copy_string(r, mp_strings_at(&r->labels->strings, pair->key));
+        pair->value = copy_string(r, mp_strings_at(&r->labels->strings, pair->value));
+    }
+    return id;
+}
+
 /* Never 0. Named sites are for ever, and so are the strings and stacks in their keys. */
 static uint32_t named_site_of(mp_recorder *r, const mp_site *raw)
 {
@@ -85,7 +111,7 @@ static uint32_t named_site_of(mp_recorder *r, const mp_site *raw)
         named_stack_of(r, raw->stack),
         mp_refs_at(&r->classes, raw->klass)->name,
         raw->thread ? mp_refs_at(&r->threads, raw->thread)->name : 0,
-        raw->labels,
+        label_set_of(r, raw->labels),
     };
     uint32_t id = mp_records_intern(&r->named_sites, key);
     if (!id) return r->overflow_named_site;

@@ -74,6 +74,7 @@ mp_recorder *mp_recorder_new(const mp_options *options)
     mp_records_init(&r->raw_sites, sizeof(mp_site), MP_SITE_KEY_WORDS, MP_CAP_SITES);
     mp_stacks_init(&r->named_stacks, MP_CAP_STACKS, MP_CAP_STACK_WORDS);
     mp_records_init(&r->named_sites, sizeof(mp_site), MP_SITE_KEY_WORDS, MP_CAP_SITES);
+    mp_records_init(&r->label_sets, sizeof(mp_label_set), 1, UINT32_MAX - 1);
     mp_live_init(&r->live, UINT32_MAX); /* make_room sees to the cap */
     r->scratch = mp_malloc((options->max_depth + 1) * sizeof *r->scratch);
 
@@ -96,6 +97,7 @@ void mp_recorder_release(mp_recorder *r)
     mp_live_destroy(&r->live);
     mp_records_destroy(&r->raw_sites);
     mp_records_destroy(&r->named_sites);
+    mp_records_destroy(&r->label_sets);
     mp_index_destroy(&r->stack_cache);
     mp_recent_destroy(&r->recent);
     mp_stacks_destroy(&r->raw_stacks);

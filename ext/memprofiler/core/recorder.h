@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "functions.h"
+#include "label_sets.h"
 #include "live.h"
 #include "recent.h"
 #include "refs.h"
@@ -67,6 +68,14 @@ typedef struct {
     uint64_t rearmed;          /* times the VM had lost our hooks */
 } mp_counts;
 
+/* A label set as named sites know it, with its texts in the recorder's own strings. */
+typedef struct {
+    mp_record record;
+    uint32_t set; /* the key word: its number in label_sets.h */
+    uint32_t n;
+    mp_label_pair pairs[MP_LABELS_MAX];
+} mp_label_set;
+
 /* Frames of our own making. */
 enum { MP_FRAME_TRUNCATED = 1, MP_FRAME_OVERFLOW, MP_FRAME_NONE, MP_FRAMES_MADE_UP };
 
@@ -100,7 +109,9 @@ typedef struct {
     mp_stacks named_stacks;
     mp_records named_sites;
     uint32_t overflow_named_stack, overflow_named_site;
-    uint32_t stacks_named; /* raw stacks up to this number have been looked at by name_stacks */
+    const mp_labels *labels; /* what the numbers of label sets mean; NULL: none is ever set */
+    mp_records label_sets;   /* of mp_label_set */
+    uint32_t stacks_named;   /* raw stacks up to this number have been looked at by name_stacks */
 
     struct mp_snapshot *snapshots; /* under way: see snapshot.h */
     struct {
@@ -128,7 +139,7 @@ uint32_t mp_recorder_class(mp_recorder *recorder, uintptr_t klass);
 uint32_t mp_recorder_thread(mp_recorder *recorder, uintptr_t thread);
 
 typedef struct {
-    uint32_t stack, klass, thread, labels;
+    uint32_t stack, klass, thread, labels; /* labels: a set of label_sets.h */
     uint64_t address;
     uint64_t size; /* bytes of the slot */
     /* `klass` is what the object is called if its class stays unknown. */

@@ -16,7 +16,8 @@
 
 typedef struct {
     mp_record record; /* a raw site's references: 1 while it can be hit again, 1 a live sample */
-    uint32_t stack, klass, thread, labels; /* the key */
+    /* The key. Labels: a raw site's are a set of label_sets.h, a named one's a set of the recorder's. */
+    uint32_t stack, klass, thread, labels;
     uint32_t named;   /* raw: the named site it is folded into; 0 until the first fold */
     uint32_t retired; /* raw: can't be hit again, and has given up its own reference */
     uint64_t objects; /* estimated allocations: sum of weights */

@@ -1,14 +1,17 @@
 #include "snapshot.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "error.h"
 #include "mem.h"
 #include "snapshot_parts.h"
 
 static const char *const literals[N_LITERALS] = {
-    "alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "count", "bytes",
-    "objects",       "ruby",        "class",         "thread",      "age",   "collections",
+    "alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "count",
+    "bytes",         "objects",     "ruby",          "class",       "thread",
+    "age",           "collections", "pid",
 };
 
 /* ---- under the GVL --------------------------------------------------------------------------- */
@@ -59,17 +62,25 @@ static int place(mp_snapshot *s, uint32_t string)
     return mp_string_index_place(&s->index, string) == MP_STRING_NONE ? MP_ENOMEM : MP_OK;
 }
 
-static int place_literals(mp_snapshot *s)
+static int place_text(mp_snapshot *s, const char *text, uint32_t *at)
 {
     mp_strings *strings = &s->recorder->strings;
+    uint32_t id = mp_strings_intern(strings, text, strlen(text));
+    if (id == MP_STRING_NONE) return MP_ENOMEM;
+    *at = mp_string_index_place(&s->index, id);
+    mp_strings_release(strings, id);
+    return *at == MP_STRING_NONE ? MP_ENOMEM : MP_OK;
+}
+
+static int place_literals(mp_snapshot *s)
+{
     for (int i = 0; i < N_LITERALS; i++) {
-        uint32_t id = mp_strings_intern(strings, literals[i], strlen(literals[i]));
-        if (id == MP_STRING_NONE) return MP_ENOMEM;
-        s->literal[i] = mp_string_index_place(&s->index, id);
-        mp_strings_release(strings, id);
-        if (s->literal[i] == MP_STRING_NONE) return MP_ENOMEM;
+        if (place_text(s, literals[i], &s->literal[i]) != MP_OK) return MP_ENOMEM;
     }
-    return MP_OK;
+    if (!(s->labels & MP_LABEL_PID)) return MP_OK;
+    char pid[24];
+    snprintf(pid, sizeof pid, "%ld", (long)getpid());
+    return place_text(s, pid, &s->pid);
 }
 
 /* ---- preparations ---------------------------------------------------------------------------- */
@@ -82,6 +93,17 @@ static int place_sites(mp_snapshot *s, uint32_t end, uint32_t *most)
         /* A label that nobody asked for may hold what nobody wants to be seen. */
         if (s->labels & MP_LABEL_CLASS && place(s, site->klass)) return MP_ENOMEM;
         if (s->labels & MP_LABEL_THREAD && place(s, site->thread)) return MP_ENOMEM;
+    }
+    return MP_OK;
+}
+
+static int place_label_sets(mp_snapshot *s, uint32_t end, uint32_t *most)
+{
+    for (; *most > 0 && s->placed_label_sets < end; --*most) {
+        const mp_label_set *set = mp_records_at(&s->recorder->label_sets, ++s->placed_label_sets);
+        for (uint32_t i = 0; i < set->n; i++) {
+            if (place(s, set->pairs[i].key) || place(s, set->pairs[i].value)) return MP_ENOMEM;
+        }
     }
     return MP_OK;
 }
@@ -117,9 +139,11 @@ int mp_snapshot_prepare(mp_snapshot *s, uint32_t most, int *done)
         mp_recorder_fold_some(r, &s->folded, most);
         s->sites_end = r->named_sites.slabs.top;
         s->locations_end = r->functions.locations.slabs.top;
+        s->label_sets_end = r->label_sets.slabs.top;
         return MP_OK;
     }
     if (place_sites(s, s->sites_end, &most) != MP_OK ||
+        place_label_sets(s, s->label_sets_end, &most) != MP_OK ||
         place_locations(s, s->locations_end, &most) != MP_OK)
         return MP_ENOMEM;
     *done = most > 0;
@@ -138,6 +162,7 @@ static int prepare_rest(mp_snapshot *s)
     mp_recorder_fold(r);
     const mp_slabs *locations = &r->functions.locations.slabs;
     if (place_sites(s, r->named_sites.slabs.top, &most) != MP_OK ||
+        place_label_sets(s, r->label_sets.slabs.top, &most) != MP_OK ||
         place_locations(s, locations->top, &most) != MP_OK)
         return MP_ENOMEM;
     if (s->n_placed_locations != locations->in_use) {
@@ -156,6 +181,7 @@ static int copy_counters(mp_snapshot *s)
         copy_items(&s->stacks, &r->named_stacks.slabs) ||
         copy_items(&s->functions, &r->functions.functions.slabs) ||
         copy_items(&s->locations, &r->functions.locations.slabs) ||
+        copy_items(&s->label_sets, &r->label_sets.slabs) ||
         copy_items(&s->strings, &r->strings.slabs))
         return MP_ENOMEM;
     s->figures = mp_calloc((size_t)s->sites.top + 1, sizeof *s->figures);
@@ -247,6 +273,7 @@ void mp_snapshot_free(mp_snapshot *s)
     mp_free(s->stacks.dir);
     mp_free(s->functions.dir);
     mp_free(s->locations.dir);
+    mp_free(s->label_sets.dir);
     mp_free(s->strings.dir);
     mp_free(s->figures);
     mp_free(s->living);

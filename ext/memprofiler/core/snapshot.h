@@ -24,7 +24,8 @@
 #include "buffer.h"
 #include "recorder.h"
 
-enum { MP_LABEL_CLASS = 1, MP_LABEL_AGE = 2, MP_LABEL_THREAD = 4 };
+/* What a sample is to say beside the labels that the program itself has set (label_sets.h). */
+enum { MP_LABEL_CLASS = 1, MP_LABEL_AGE = 2, MP_LABEL_THREAD = 4, MP_LABEL_PID = 8 };
 
 typedef struct mp_snapshot mp_snapshot;
 

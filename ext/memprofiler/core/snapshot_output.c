@@ -11,6 +11,7 @@
 #include "snapshot_parts.h"
 
 #define ROW_KEY_WORDS 5
+#define N_OWN_LABELS 4u /* class, thread, age, pid */
 
 /* One sample of the output: all sites that the labels asked for do not tell apart. */
 typedef struct {
@@ -121,11 +122,34 @@ static void add_stack(output *o, uint32_t id)
     }
 }
 
-static void add_label(output *o, mp_pprof_sample *sample, int key, uint32_t string)
+/* All are places in the output's strings; either `str` or a number. */
+static void add_label(output *o, mp_pprof_sample *sample, mp_pprof_label label)
 {
-    o->sample_labels[o->n_labels++] =
-        (mp_pprof_label){o->snapshot->literal[key], string_place(o, string), 0, 0};
+    o->sample_labels[o->n_labels++] = label;
     sample->n_labels++;
+}
+
+static void add_labels(output *o, mp_pprof_sample *sample, const row *of)
+{
+    const mp_snapshot *s = o->snapshot;
+    const uint32_t *lit = s->literal;
+    if (of->klass) {
+        add_label(o, sample, (mp_pprof_label){lit[LIT_CLASS], string_place(o, of->klass), 0, 0});
+    }
+    if (of->thread) {
+        add_label(o, sample, (mp_pprof_label){lit[LIT_THREAD], string_place(o, of->thread), 0, 0});
+    }
+    if (of->age) {
+        add_label(o, sample, (mp_pprof_label){lit[LIT_AGE], 0, of->age, lit[LIT_COLLECTIONS]});
+    }
+    if (s->pid) add_label(o, sample, (mp_pprof_label){lit[LIT_PID], s->pid, 0, 0});
+    if (!of->labels) return;
+    const mp_label_set *set = item(&s->label_sets, of->labels);
+    for (uint32_t i = 0; i < set->n; i++) {
+        add_label(o, sample,
+                  (mp_pprof_label){string_place(o, set->pairs[i].key),
+                                   string_place(o, set->pairs[i].value), 0, 0});
+    }
 }
 
 /* Much larger than that of as many objects that are all of the mean size. */
@@ -164,24 +188,21 @@ static void add_sample(output *o, const row *of)
                                 .depth = stack->depth,
                                 .values = values,
                                 .labels = o->sample_labels + o->n_labels};
-    if (of->klass) add_label(o, sample, LIT_CLASS, of->klass);
-    if (of->thread) add_label(o, sample, LIT_THREAD, of->thread);
-    if (of->age) {
-        o->sample_labels[o->n_labels++] = (mp_pprof_label){
-            o->snapshot->literal[LIT_AGE], 0, of->age, o->snapshot->literal[LIT_COLLECTIONS]};
-        sample->n_labels++;
-    }
+    add_labels(o, sample, of);
     add_deviations(o, sample, &of->sum);
 }
 
 static int make_output(output *o, const mp_snapshot_header *header)
 {
     const mp_snapshot *s = o->snapshot;
-    size_t rows = o->rows.slabs.in_use, frames = 0;
+    size_t rows = o->rows.slabs.in_use, frames = 0, labels = 0;
     o->stack_at = mp_calloc((size_t)s->stacks.top + 1, sizeof *o->stack_at);
     if (!o->stack_at) return MP_ENOMEM;
     for (uint32_t id = 1; id <= rows; id++) {
-        uint32_t stack = ((row *)mp_records_at(&o->rows, id))->stack;
+        const row *of = mp_records_at(&o->rows, id);
+        uint32_t stack = of->stack;
+        labels += N_OWN_LABELS;
+        if (of->labels) labels += ((mp_label_set *)item(&s->label_sets, of->labels))->n;
         if (o->stack_at[stack]) continue;
         o->stack_at[stack] = 1;
         frames += ((mp_stack *)item(&s->stacks, stack))->depth;
@@ -195,7 +216,7 @@ static int make_output(output *o, const mp_snapshot_header *header)
     o->samples = mp_calloc(rows + 1, sizeof *o->samples);
     o->values = mp_calloc(rows * N_VALUES + 1, sizeof *o->values);
     o->deviations = mp_calloc(rows * N_VALUES + 1, sizeof *o->deviations);
-    o->sample_labels = mp_calloc(rows * 3 + 1, sizeof *o->sample_labels);
+    o->sample_labels = mp_calloc(labels + 1, sizeof *o->sample_labels);
     o->frames = mp_calloc(frames + 1, sizeof *o->frames);
     o->strings = mp_calloc((size_t)s->index.length + header->n_comments, sizeof *o->strings);
     o->comments = mp_calloc((size_t)header->n_comments + 1, sizeof *o->comments);

@@ -29,6 +29,7 @@ enum {
     LIT_THREAD,
     LIT_AGE,
     LIT_COLLECTIONS,
+    LIT_PID,
     N_LITERALS
 };
 
@@ -58,16 +59,17 @@ struct mp_snapshot {
     uint64_t live_samples, live_objects;
 
     /* How far the preparations are, and how far they go: what comes later is left to the begin. */
-    uint32_t folded, fold_end, sites_end, locations_end;
-    uint32_t placed_sites, placed_locations, n_placed_locations, placed_function;
+    uint32_t folded, fold_end, sites_end, locations_end, label_sets_end;
+    uint32_t placed_sites, placed_locations, n_placed_locations, placed_function, placed_label_sets;
 
-    items sites, stacks, functions, locations, strings;
+    items sites, stacks, functions, locations, label_sets, strings;
     figures *figures; /* by named site */
     aged *living;
     uint32_t n_living, room_living;
 
     mp_string_index index;
     uint32_t literal[N_LITERALS];
+    uint32_t pid; /* the place of its text, if that label is asked for */
 };
 
 #endif

@@ -1,6 +1,7 @@
 #include "hooks.h"
 
 #include "deaths.h"
+#include "labels.h"
 #include "ractors.h"
 
 /*
@@ -53,6 +54,7 @@ static void sample(mp_run *run, VALUE obj)
         .stack = mp_recorder_stack(recorder, run->frames, run->lines, (uint32_t)depth, truncated),
         .klass = klass ? mp_recorder_class(recorder, klass) : run->kinds[mp_kind_of(obj)],
         .thread = thread_number(run),
+        .labels = mp_labels_here(),
         .address = obj,
         .size = mp_slot_size(obj),
         .foreign = run->last_thread_foreign,

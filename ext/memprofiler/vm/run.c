@@ -11,6 +11,7 @@
 #include "gc_bits.h"
 #include "holds.h"
 #include "hooks.h"
+#include "labels.h"
 #include "naming.h"
 #include "own.h"
 #include "ractors.h"
@@ -24,6 +25,7 @@ void mp_run_init(void)
 {
     sym_total_allocated = ID2SYM(rb_intern("total_allocated_objects"));
     mp_ractors_init();
+    mp_labels_vm_init();
     mp_gc_bits_init();
     mp_naming_init();
     mp_hooks_init();
@@ -65,7 +67,10 @@ mp_run *mp_run_new(const mp_options *options, mp_liveness liveness)
     run->id = new_id();
     run->liveness = liveness;
     run->recorder = mp_recorder_new(options);
-    if (run->recorder) run->countdown = &run->recorder->countdown;
+    if (run->recorder) {
+        run->countdown = &run->recorder->countdown;
+        run->recorder->labels = mp_labels_all();
+    }
     run->frames = mp_calloc((size_t)options->max_depth + 1, sizeof *run->frames);
     run->lines = mp_calloc((size_t)options->max_depth + 1, sizeof *run->lines);
     if (liveness == MP_LIVENESS_FREE) run->sieve = mp_calloc(MP_SIEVE_BITS / 64, 8);

@@ -9,6 +9,7 @@
  *   naming.c      frames, classes and threads get their names
  *   run.c         start, stop, measuring, compaction, pinning, the postponed job
  *   holds.c       who needs it, and its end
+ *   labels.c      what the program says it is working on
  *   ractors.c     which Ractor this is, and how many there are
  *
  * Memory: owned by its holders (holds.h), malloc(3). Holds the recorder.

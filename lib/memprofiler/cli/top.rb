@@ -33,6 +33,8 @@ module Memprofiler
                                line, file, gem  Ruby code; C functions count for their caller
                                function         C functions too
                                class            the class of the object
+                               label:NAME       a label's value, as Memprofiler.with_labels sets
+                                                it (label:endpoint), or label:thread, label:pid
             --sort WHAT      by which of a row's values (default: flat)
                                flat  what its own code allocated
                                cum   what it called included
@@ -54,7 +56,7 @@ module Memprofiler
         @help = options["--help"] || options["-h"]
         @json = options["--json"]
         @metric = parser.choice("--metric", options.fetch("--metric", "inuse_space"), METRICS)
-        @by = parser.choice("--by", options.fetch("--by", "line"), Profile::Attribution::GROUPS)
+        @by = group(parser, options.fetch("--by", "line"))
         @sort = SORTS[parser.choice("--sort", options.fetch("--sort", "flat"), SORTS.keys)]
         @count = count(parser, options["-n"])
         @given = arguments
@@ -75,11 +77,24 @@ module Memprofiler
 
         CLI.print_out(@json ? json(profile, files.paths) : text(profile))
       rescue MissingLabelError => e
-        without = files.paths.reject { |path| Profile.load(path).labels.include?(:class) }
-        raise MissingLabelError, "#{without.join(", ")}: #{e.message}"
+        raise MissingLabelError, "#{without_label(files).join(", ")}: #{e.message}"
       end
 
       private
+
+      def without_label(files)
+        name = Profile::Attribution.label(@by).to_sym
+        files.paths.reject { |path| Profile.load(path).labels.include?(name) }
+      end
+
+      # @return [Symbol]
+      def group(parser, text)
+        return text.to_sym if text.valid_encoding? && text.match?(Profile::Attribution::LABEL)
+
+        allowed = Profile::Attribution::GROUPS
+        allowed.find { |symbol| symbol.name == text } ||
+          parser.error("--by must be one of #{allowed.join(", ")}, or label:NAME, not #{text.inspect}")
+      end
 
       # @return [Integer, nil] nil: all
       def count(parser, text)

@@ -25,6 +25,7 @@ module Memprofiler
         @profile = profile
         @metric = metric
         @by = by
+        @label = Profile::Attribution.label(by)
         @text = text
         @unit = profile.sample_types[metric]
         @all = profile.top(metric, by: by, sort: sort)
@@ -63,14 +64,14 @@ module Memprofiler
       end
 
       def header
-        columns = @by == :class ? ["flat", "flat%"] : ["flat", "flat%", "cum", "cum%"]
+        columns = @label ? ["flat", "flat%"] : ["flat", "flat%", "cum", "cum%"]
         @sampled ? columns + ["+/-", "samples"] : columns
       end
 
       def numbers(row)
         cells = [value(row.flat), Units.percent(row.share)]
-        # A class calls nothing.
-        cells.push(value(row.cumulative), Units.percent(row.cumulative_share)) unless @by == :class
+        # A class, or label, calls nothing.
+        cells.push(value(row.cumulative), Units.percent(row.cumulative_share)) unless @label
         return cells unless @sampled
 
         cells.push(few?(row) ? "few" : error(row), row.error ? row.samples.to_s : "")

@@ -41,7 +41,7 @@ module Memprofiler
       def who
         return unless @metric.start_with?("inuse_")
 
-        " still in use#{", by the #{@by} that made them" unless @by == :class}"
+        " still in use#{", by the #{@by} that made them" unless Profile::Attribution.label(@by)}"
       end
 
       def what_changed
