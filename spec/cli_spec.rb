@@ -137,9 +137,9 @@ RSpec.describe Memprofiler::CLI, :command do
                                                                                                     comments: { pid: pid, interval: 64, samples: 1, live_samples: 1, run: "a#{pid}-0" }))
       end
       one, both = [files.first(1), files].map { |given| JSON.parse(main("top", "--json", *given).out) }
-      expect(one["metadata"]).to eq("processes" => 1, "pids" => [5], "same_pids" => [], "intervals" => [64], "interval" => 64,
+      expect(one["metadata"]).to eq("processes" => 1, "pids" => [5], "same_pids" => [], "forked_pids" => [], "forked_from" => [], "intervals" => [64], "interval" => 64,
                                     "runs" => %w[a5-0], "samples" => 1, "live_samples" => 1)
-      expect(both["metadata"]).to eq("processes" => 2, "pids" => [5, 6], "same_pids" => [], "intervals" => [64], "interval" => 64,
+      expect(both["metadata"]).to eq("processes" => 2, "pids" => [5, 6], "same_pids" => [], "forked_pids" => [], "forked_from" => [], "intervals" => [64], "interval" => 64,
                                      "runs" => %w[a5-0 a6-0], "samples" => 2, "live_samples" => 2)
       expect(one["error"]).to be_within(0.001).of(1.96 * Math.sqrt(63.0 / 64))
       expect(one["rows"].last).to eq("name" => "/a.rb:1", "flat" => 0, "cumulative" => 2560, "share" => 0.0, "cumulative_share" => 1.0,

@@ -130,6 +130,26 @@ RSpec.describe Memprofiler::Collector, "and fork", if: Process.respond_to?(:fork
     expect(answer).to eq(101 + 11 + 2)
   end
 
+  it "a sum of parent and children says that what was before the fork counts in each" do
+    pids, listed, alone, differences = in_program(<<~RUBY)
+      collector = Memprofiler::Collector.new(interval: 1).start
+      allocate(100)
+      before = collector.flush
+      bytes = Array.new(2) { forked { [Process.pid, collector.flush.pprof_data, (collector.flush - before).pprof_data] } }
+      parent = collector.flush
+      children = bytes.map { |_, data, _| Memprofiler::Profile.new(data) }
+      changes = bytes.map { |_, _, data| Memprofiler::Profile.new(data) }
+      sums = [parent + children[0], children.sum(Memprofiler.profile { nil }), Memprofiler::Profile.sum([parent, *children])]
+      [[Process.pid, *bytes.map(&:first)], sums.map { |sum| sum.metadata[:forked_pids] },
+       (parent + Memprofiler.profile { nil }).metadata[:forked_pids], changes.sum(before - before).metadata[:forked_pids]]
+    RUBY
+    parent, *children = pids
+    expect(listed[0].split(", ").map(&:to_i)).to contain_exactly(parent, children[0])
+    expect(listed[1].split(", ").map(&:to_i)).to include(*children)
+    expect(listed[2].split(", ").map(&:to_i)).to contain_exactly(*pids)
+    expect([alone, differences]).to eq([nil, nil])
+  end
+
   it "in a thread: the child has that thread only" do
     answer = in_program(<<~RUBY)
       collector = Memprofiler::Collector.new(interval: 1).start

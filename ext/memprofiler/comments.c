@@ -38,6 +38,12 @@ static void problem(mp_comments *c, const char *key, uint64_t value)
     if (value) number(c, key, value);
 }
 
+static void id(mp_comments *c, const char *key, uint64_t value)
+{
+    line(c, "# %s: %08llx-%08llx", key, (unsigned long long)(value >> 32),
+         (unsigned long long)(value & 0xffffffff));
+}
+
 void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t heap_bytes)
 {
     const mp_recorder *recorder = run->recorder;
@@ -46,8 +52,8 @@ void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t heap_bytes)
     line(c, "memprofiler: %s", our_version);
     line(c, "# ruby: %s", our_ruby);
     quiet(c, "pid", (uint64_t)getpid());
-    line(c, "# run: %08llx-%08llx", (unsigned long long)(run->id >> 32),
-         (unsigned long long)(run->id & 0xffffffff));
+    id(c, "run", run->id);
+    if (run->root) id(c, "forked_from", run->root);
     number(c, "interval", recorder->options.interval);
     quiet(c, "track_one_in", (uint64_t)recorder->options.track_one_in << recorder->doublings);
     line(c, "# liveness: %s", run->liveness == MP_LIVENESS_MARK ? "mark" : "free");

@@ -15,15 +15,15 @@ module Memprofiler
       PROBLEMS = %i[dropped_samples untracked_samples thinned_samples truncated_stacks overflow_stacks lost_collections
                     lost_samples hooks_rearmed unseen_objects].freeze
       # What whoever reads a table should know; the rest is for the report's head.
-      PRINTED = [*PROBLEMS, :memprofiler, :interval, :intervals, :processes, :difference, :same_pid, :stopped,
-                 :ractors].freeze
+      PRINTED = [*PROBLEMS, :memprofiler, :interval, :intervals, :processes, :difference, :same_pid, :forked_pids,
+                 :stopped, :ractors].freeze
       # What grows from one profile of a collector to the next.
       COUNTED = [*PROBLEMS, :samples, :collections, :own_objects].freeze
       LIVING = %i[live_samples tracked_objects].freeze
       # Of the whole profile: a sum has these if all its parts have them.
       WHOLE = [:samples, *LIVING, :heap_live_slots, :heap_bytes, :heap_bytes_before].freeze
       # Of several files the numbers are listed.
-      LISTED = %i[pid same_pid].freeze
+      LISTED = %i[pid same_pid forked_pids].freeze
       private_constant :LINE, :LARGEST, :COUNTED, :LIVING, :WHOLE, :LISTED, :PRINTED
 
       module_function
@@ -53,7 +53,7 @@ module Memprofiler
         sum = one.merge(other) { |key, a, b| join(key, a, b) }
         sum = sum.except(*WHOLE.reject { |key| one.key?(key) && other.key?(key) })
         sum[:processes] = (one[:processes] || 1) + (other[:processes] || 1)
-        sum.merge(intervals(one, other), same_processes(one, other))
+        sum.merge(intervals(one, other), same_processes(one, other), forked_processes(one, other))
       end
 
       # What the later profile has on top of the earlier one. How many live
@@ -62,7 +62,7 @@ module Memprofiler
         counted = COUNTED.select { |key| later[key].is_a?(Integer) && earlier[key].is_a?(Integer) }
         difference = later.merge(counted.to_h { |key| [key, later[key] - earlier[key]] })
         difference.reject do |key, value|
-          key == :run || LIVING.include?(key) || (PROBLEMS.include?(key) && value.eql?(0))
+          %i[run forked_from].include?(key) || LIVING.include?(key) || (PROBLEMS.include?(key) && value.eql?(0))
         end
       end
 
@@ -81,6 +81,14 @@ module Memprofiler
         twice.empty? ? {} : { same_pid: twice.join(", ") }
       end
 
+      # What a collector had at a fork is in the profiles of both processes from then on.
+      def forked_processes(*parts)
+        known = parts.flat_map { |part| list(part[:forked_pids]) }
+        roots = parts.map { |part| list(part[:run]) | list(part[:forked_from]) }
+        known |= parts.flat_map { |part| list(part[:pid]) } if roots.reduce(:&).any?
+        known.empty? ? {} : { forked_pids: known.join(", ") }
+      end
+
       # @param value [Integer, String, nil] "1, 2"
       # @return [Array<String>]
       def list(value)
@@ -93,7 +101,7 @@ module Memprofiler
 
         (list(one) | list(other)).join(", ")
       end
-      private_class_method :join, :intervals, :same_processes
+      private_class_method :join, :intervals, :same_processes, :forked_processes
     end
   end
 end

@@ -16,6 +16,7 @@ module Memprofiler
         ractors: "%s",
         same_pid: "several of the summed profiles are of process %s: if they are of one collector, what they share " \
                   "counts more than once",
+        forked_pids: "processes that were forked with a running collector (%s): what it had before counts in each",
         intervals: "files with different intervals were summed: %s",
         dropped_samples: "dropped: %s, so values are too low",
         untracked_samples: "not followed until they died: %s, so inuse_* are too low",

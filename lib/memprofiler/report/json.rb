@@ -9,7 +9,8 @@ module Memprofiler
     # listed in the metadata is an Array here, however many there are. The shape is
     # in docs/reading-a-profile.md.
     module JSON
-      LISTS = { pid: :pids, same_pid: :same_pids, intervals: :intervals, run: :runs }.freeze
+      LISTS = { pid: :pids, same_pid: :same_pids, forked_pids: :forked_pids, intervals: :intervals, run: :runs,
+                forked_from: :forked_from }.freeze
       private_constant :LISTS
 
       module_function
