@@ -7,15 +7,14 @@
 #include "vm/ractors.h"
 
 typedef struct {
-    mp_label_text texts[MP_LABELS_MAX];
-    uint32_t n, n_strings;
-    VALUE
-    strings[2 * MP_LABELS_MAX]; /* keep what the texts point to, as this stands on the stack */
+    uint32_t n;
+    VALUE names[MP_LABELS_MAX], values[MP_LABELS_MAX]; /* Strings; a value may be nil */
 } given_labels;
 
 /* ---- what is given --------------------------------------------------------------------------- */
 
-static VALUE text_of(given_labels *given, VALUE value)
+/* nil for what no label can be. */
+static VALUE text_of(VALUE value)
 {
     VALUE string = value;
     if (SYMBOL_P(value)) {
@@ -29,7 +28,7 @@ static VALUE text_of(given_labels *given, VALUE value)
     if (rb_enc_get(string) != utf8 && rb_enc_str_coderange(string) != ENC_CODERANGE_7BIT) {
         string = rb_str_conv_enc(string, rb_enc_get(string), utf8);
     }
-    return given->strings[given->n_strings++] = string;
+    return string;
 }
 
 static int reserved(VALUE key)
@@ -50,7 +49,7 @@ static int take_pair(VALUE key, VALUE value, VALUE argument)
     if (given->n == MP_LABELS_MAX) {
         rb_raise(rb_eArgError, "at most %u labels can be given", MP_LABELS_MAX);
     }
-    VALUE name = SYMBOL_P(key) || RB_TYPE_P(key, T_STRING) ? text_of(given, key) : Qnil;
+    VALUE name = SYMBOL_P(key) || RB_TYPE_P(key, T_STRING) ? text_of(key) : Qnil;
     if (NIL_P(name) || RSTRING_LEN(name) == 0) {
         rb_raise(rb_eTypeError,
                  "a label's name must be a Symbol or String that isn't empty, not %" PRIsVALUE,
@@ -62,19 +61,31 @@ static int take_pair(VALUE key, VALUE value, VALUE argument)
                  "another name than %" PRIsVALUE,
                  name);
     }
-    mp_label_text *text = &given->texts[given->n++];
-    *text = (mp_label_text){.key = RSTRING_PTR(name), .key_length = (size_t)RSTRING_LEN(name)};
-    if (NIL_P(value)) return ST_CONTINUE;
-    VALUE string = text_of(given, value);
-    if (NIL_P(string)) {
+    VALUE text = NIL_P(value) ? Qnil : text_of(value);
+    if (NIL_P(text) && !NIL_P(value)) {
         rb_raise(rb_eTypeError,
                  "label %" PRIsVALUE
                  " must be a String, Symbol, Integer, true, false or nil, not %" PRIsVALUE,
                  name, rb_obj_class(value));
     }
-    text->value = RSTRING_PTR(string);
-    text->value_length = (size_t)RSTRING_LEN(string);
+    given->names[given->n] = name;
+    given->values[given->n++] = text;
     return ST_CONTINUE;
+}
+
+/* Once nothing is called any more that could change a String. */
+static uint32_t set_with(uint32_t outer, const given_labels *given)
+{
+    mp_label_text texts[MP_LABELS_MAX];
+    for (uint32_t i = 0; i < given->n; i++) {
+        VALUE name = given->names[i], value = given->values[i];
+        texts[i] =
+            (mp_label_text){.key = RSTRING_PTR(name), .key_length = (size_t)RSTRING_LEN(name)};
+        if (NIL_P(value)) continue;
+        texts[i].value = RSTRING_PTR(value);
+        texts[i].value_length = (size_t)RSTRING_LEN(value);
+    }
+    return mp_labels_with(mp_labels_all(), outer, texts, given->n);
 }
 
 /* ---- the methods ----------------------------------------------------------------------------- */
@@ -121,8 +132,8 @@ static VALUE with_labels(int argc, VALUE *argv, VALUE self)
     given_labels given = {.n = 0};
     rb_hash_foreach(keywords, take_pair, (VALUE)&given);
     uint32_t outer = mp_labels_here();
-    mp_labels_set_here(mp_labels_with(mp_labels_all(), outer, given.texts, given.n));
-    for (uint32_t i = 0; i < given.n_strings; i++) RB_GC_GUARD(given.strings[i]);
+    mp_labels_set_here(set_with(outer, &given));
+    RB_GC_GUARD(keywords);
     return rb_ensure(run_block, Qundef, back, (VALUE)outer);
 }
 
