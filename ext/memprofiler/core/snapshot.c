@@ -53,7 +53,7 @@ static int copy_items(items *copy, const mp_slabs *slabs)
     copy->top = slabs->top;
     copy->dir = mp_malloc(slabs->dir_len * sizeof *copy->dir + 1);
     if (!copy->dir) return MP_ENOMEM;
-    memcpy(copy->dir, slabs->dir, slabs->dir_len * sizeof *copy->dir);
+    if (slabs->dir_len) memcpy(copy->dir, slabs->dir, slabs->dir_len * sizeof *copy->dir);
     return MP_OK;
 }
 
