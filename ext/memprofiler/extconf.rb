@@ -58,7 +58,7 @@ append_ldflags(%w[-Wl,--gc-sections -Wl,-dead_strip -Wl,--version-script=$(srcdi
 if ENV["MEMPROFILER_ASAN"] == "1" # also keeps the assertions
   sanitizer = "-fsanitize=address,undefined -fno-omit-frame-pointer"
   # What rb_raise jumps over would stay poisoned on the stack, for whoever uses it next.
-  stack = %w[--param=asan-stack=0 -mllvm\ -asan-stack=0].find { |flag| try_cflags("#{sanitizer} #{flag}") }
+  stack = ["--param=asan-stack=0", "-mllvm -asan-stack=0"].find { |flag| try_cflags("#{sanitizer} #{flag}") }
   sanitizer = [sanitizer, stack].compact.join(" ")
   $CFLAGS << " -O1 -g #{sanitizer}"
   $LDFLAGS << " #{sanitizer}"

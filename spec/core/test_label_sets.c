@@ -74,7 +74,7 @@ static void test_long(void)
     text.value_length = 1;
     uint32_t set = 0;
     for (int i = 0; i < 40; i++) {
-        char key[8];
+        char key[16];
         text.key_length = (size_t)sprintf(key, "k%d", i);
         text.key = key;
         set = mp_labels_with(&labels, set, &text, 1);
@@ -91,7 +91,7 @@ static void test_model(uint64_t seed)
     int model[5] = {0}; /* value of each key; 0: none */
     uint32_t set = 0;
     for (int i = 0; i < 5000; i++) {
-        char key[8], value[8];
+        char key[16], value[16];
         uint32_t k = dice_roll(&d, 5), v = dice_roll(&d, 6);
         sprintf(key, "k%u", k);
         sprintf(value, "v%u", v);
