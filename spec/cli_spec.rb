@@ -22,7 +22,7 @@ RSpec.describe Memprofiler::CLI, :command do
 
   describe "usage" do
     {
-      [] => "memprofiler: which subcommand? run or top (see: memprofiler help)",
+      [] => "memprofiler: which subcommand? run, top or merge (see: memprofiler help)",
       ["rum"] => 'memprofiler: no subcommand or option "rum" (see: memprofiler help)',
       ["--verbose"] => 'memprofiler: no subcommand or option "--verbose" (see: memprofiler help)',
       %w[help rum] => 'memprofiler: no subcommand "rum" (see: memprofiler help)',
@@ -44,6 +44,11 @@ RSpec.describe Memprofiler::CLI, :command do
       %w[top --metric -- x] => 'memprofiler top: --metric needs a value, not "--" (see: memprofiler help top)',
       ["top", ""] => "memprofiler top: which FILE? (see: memprofiler help top)",
       %w[top --json=yes x] => "memprofiler top: --json takes no value (see: memprofiler help top)",
+      %w[merge] => "memprofiler merge: which OUT? (see: memprofiler help merge)",
+      ["merge", "", "x"] => "memprofiler merge: which OUT? (see: memprofiler help merge)",
+      %w[merge out] => "memprofiler merge: which FILE, after OUT? (see: memprofiler help merge)",
+      ["merge", "out", ""] => "memprofiler merge: which FILE, after OUT? (see: memprofiler help merge)",
+      %w[merge --force out x] => 'memprofiler merge: no option "--force" (see: memprofiler help merge)',
       %w[run] => "memprofiler run: which COMMAND? (see: memprofiler help run)",
       %w[run --] => "memprofiler run: which COMMAND? (see: memprofiler help run)",
       ["run", "--", ""] => "memprofiler run: which COMMAND? (see: memprofiler help run)",
@@ -74,6 +79,7 @@ RSpec.describe Memprofiler::CLI, :command do
     it "is printed to stdout" do
       [%w[--help], %w[-h], %w[help], %w[help help], %w[help --help]].each { |words| expect(main(*words).to_a).to match([0, /usage: memprofiler run/, ""]) }
       [%w[help run], %w[run --help], %w[run -h]].each { |words| expect(main(*words).to_a).to match([0, /--interval N/, ""]) }
+      [%w[help merge], %w[merge --help], %w[merge -h]].each { |words| expect(main(*words).to_a).to match([0, /merge OUT FILE/, ""]) }
       [%w[help top], %w[top --help], %w[top -h]].each { |words| expect(main(*words).to_a).to match([0, /--metric METRIC/, ""]) }
     end
 

@@ -9,6 +9,7 @@ module Memprofiler
   module CLI
     autoload :Run, File.join(__dir__, "cli/run.rb")
     autoload :Top, File.join(__dir__, "cli/top.rb")
+    autoload :Merge, File.join(__dir__, "cli/merge.rb")
     autoload :Options, File.join(__dir__, "cli/options.rb")
     autoload :Files, File.join(__dir__, "cli/files.rb")
 
@@ -23,16 +24,18 @@ module Memprofiler
 
       usage: memprofiler run [OPTION...] -- COMMAND [ARG...]
              memprofiler top [OPTION...] FILE|FOLDER...
+             memprofiler merge OUT FILE|FOLDER...
              memprofiler help [SUBCOMMAND]
              memprofiler --version
 
-      run   runs a command, and profiles every Ruby process in it
-      top   prints the lines that allocated most, or that made most of what is still in use,
-            from the profiles that run wrote
+      run    runs a command, and profiles every Ruby process in it
+      top    prints the lines that allocated most, or that made most of what is still in use,
+             from the profiles that run wrote
+      merge  writes the sum of several profiles to a new file
 
       -h and -v are short for --help and --version.
     TEXT
-    SUBCOMMANDS = %w[run top].freeze
+    SUBCOMMANDS = %w[run top merge].freeze
     USAGE_STATUS = 2
     FAILURE_STATUS = 1
     private_constant :HELP, :SUBCOMMANDS, :USAGE_STATUS, :FAILURE_STATUS
@@ -60,10 +63,11 @@ module Memprofiler
       case (word = arguments.shift)
       when "run" then Run.new(arguments).call
       when "top" then Top.new(arguments).call
+      when "merge" then Merge.new(arguments).call
       when "help" then help(arguments)
       when "--help", "-h" then print_out(HELP)
       when "--version", "-v" then print_out("memprofiler #{VERSION}\n")
-      when nil then raise UsageError, "which subcommand? run or top"
+      when nil then raise UsageError, "which subcommand? run, top or merge"
       else raise UsageError, "no subcommand or option #{word.inspect}"
       end
     end
@@ -75,6 +79,7 @@ module Memprofiler
       when nil, "help", "--help", "-h" then print_out(HELP)
       when "run" then print_out(Run.help)
       when "top" then print_out(Top.help)
+      when "merge" then print_out(Merge.help)
       else raise UsageError, "no subcommand #{name.inspect}"
       end
     end

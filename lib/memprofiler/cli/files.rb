@@ -2,7 +2,7 @@
 
 module Memprofiler
   module CLI
-    # The profiles that `top` was given, as files and folders: nothing in them is to
+    # The profiles that `top` or `merge` was given, as files and folders: nothing in them is to
     # count twice. What is left out, and why, is said in a note.
     class Files
       PATTERN = ".pb.gz"

@@ -1,0 +1,79 @@
+# frozen_string_literal: true
+
+require_relative "support/command"
+require_relative "support/go"
+require_relative "support/profiles"
+
+RSpec.describe "memprofiler merge", :command do
+  def file(name, stacks, **comments)
+    File.join(@dir, name).tap { |path| Profiles.build(stacks, comments: comments).write(path) }
+  end
+
+  # Of three workers; the first line is in all of them.
+  let(:workers) do
+    (1..3).map do |pid|
+      file("app.#{pid}.pb.gz", { ["a /a.rb:1"] => [10 * pid, 400 * pid, pid, 40 * pid], ["b /b.rb:#{pid}"] => [1, 100, 1, 100] },
+           pid: pid, samples: 2, run: "a#{pid}-0")
+    end
+  end
+  let(:out) { "#{@dir}/all.pb.gz" }
+
+  def load(path = out) = Memprofiler::Profile.load(path)
+
+  it "writes the sum of files to a new file of their owner's, and says what was summed" do
+    expect(main("merge", out, *workers).to_a).to eq([0, "", "memprofiler merge: #{out}: the sum of 3 profiles, of 3 processes\n"])
+    Profiles::METRICS.map(&:to_sym).each do |metric|
+      expect(load.total(metric)).to eq(workers.sum { |path| load(path).total(metric) })
+    end
+    expect(Profiles.rows(load)).to contain_exactly(["/a.rb:1", 60, 60], ["/b.rb:1", 1, 1], ["/b.rb:2", 1, 1], ["/b.rb:3", 1, 1])
+    expect(load.metadata).to include(processes: 3, pid: "1, 2, 3", samples: 6)
+    expect(File.stat(out).mode & 0o777).to eq(0o600)
+    expect(main("top", out).status).to eq(0)
+  end
+
+  it "is opened by Go's pprof", :go do
+    main("merge", out, *workers)
+    expect(Go.pprof("-sample_index=alloc_objects", "-top", out)).to match(/\b63 total\b/)
+  end
+
+  it "counts a folder's profiles, and what is given twice once" do
+    workers
+    expect(main("merge", "#{@dir}/first", @dir).err).to match(/note: .*3 profiles counted.*\n.*the sum of 3 profiles, of 3 processes\n\z/)
+    main("merge", out, workers[0], "#{@dir}/./app.1.pb.gz").then do |result|
+      expect(result.err).to match(/note: .* counts once.*\n.*the sum of 1 profile, of 1 process\n\z/)
+    end
+    expect(load.total(:alloc_objects)).to eq(11)
+    File.unlink(out)
+    File.rename("#{@dir}/first", "#{@dir}/first.pb.gz")
+    other = main("merge", "#{@dir}/all", @dir) # with a sum among its parts
+    expect(other.err).to include("left out")
+    expect(load("#{@dir}/all").total(:alloc_objects)).to eq(63)
+  end
+
+  it "never replaces anything" do
+    before = File.binread(workers[0])
+    File.symlink("#{@dir}/nowhere", link = "#{@dir}/link")
+    [workers[0], @dir, link].each do |there|
+      expect(main("merge", there, *workers).to_a).to eq([1, "", "memprofiler merge: #{there}: there is something already, and it's never replaced\n"])
+    end
+    expect([File.binread(workers[0]), File.exist?("#{@dir}/nowhere")]).to eq([before, false])
+  end
+
+  it "leaves nothing where it fails, and says which file and why" do
+    File.write(bad = "#{@dir}/bad.pb.gz", "text")
+    same = file("same.pb.gz", { ["a /a.rb:1"] => [1, 40, 1, 40] }, pid: 1, run: "a1-0")
+    {
+      [bad] => /\Amemprofiler merge: #{bad}: /,
+      ["#{@dir}/none"] => /\Amemprofiler merge: .*none: No such file or directory\n\z/,
+      [workers[0], same] => /\Amemprofiler merge: these files can't be summed: #{same}, after .*one run of a collector \(pid 1\)/
+    }.each do |files, error|
+      expect(main("merge", out, *files).to_a).to match([1, "", error])
+    end
+    expect(File.exist?(out)).to be(false)
+    expect(main("merge", "#{@dir}/no/all", *workers).to_a).to eq([1, "", "memprofiler merge: #{@dir}/no/all: No such file or directory\n"])
+  end
+
+  it "is a command" do
+    expect(memprofiler("merge", "all.pb.gz", *workers).to_a.map(&:to_s)).to match([/exit 0/, "", "memprofiler merge: all.pb.gz: the sum of 3 profiles, of 3 processes\n"])
+  end
+end
