@@ -1,0 +1,168 @@
+# frozen_string_literal: true
+
+require "rake"
+require "rake/tasklib"
+require "rbconfig"
+require "shellwords"
+
+module Memprofiler
+  # Defines two Rake tasks:
+  #
+  # - `rake memprofile` runs a script below `memprofiler run`: its profile is written and the report
+  #   printed. `rake memprofile SCRIPT=path ARGS="a 'b c'"` takes another one, or other arguments (split as
+  #   a shell does it, and never given to one).
+  # - `rake memprofile:task[db:seed]` does so with a task of the same Rakefile, in a Rake of its own;
+  #   `[db:seed,a,b]` are its arguments.
+  #
+  # What fails fails the task, with the same exit status, and has its profile all the same.
+  #
+  # @example in a Rakefile
+  #   require "memprofiler/rake_task"
+  #   Memprofiler::RakeTask.new { |t| t.script = "bin/import" }
+  class RakeTask < ::Rake::TaskLib
+    INTERVALS = (1..1_000_000_000) # the collector's
+    EXECUTABLE = File.expand_path("../../exe/memprofiler", __dir__)
+    # In a process of its own, which may be below a Bundler that knows nothing of this gem
+    RAKE = File.expand_path("rake_task/rake.rb", __dir__)
+    SIGNALLED = 128 # and the signal's number: the exit status that a shell has for it
+    private_constant :INTERVALS, :EXECUTABLE, :RAKE, :SIGNALLED
+
+    # @return [String, Symbol] the task's name; that for tasks is NAME:task
+    attr_reader :name
+    # @return [String, Pathname, nil] the Ruby file to run; nil: SCRIPT must name it
+    attr_accessor :script
+    # @return [Array<String>] the script's arguments
+    attr_accessor :args
+    # @return [Integer] one object in how many is sampled, 1..1,000,000,000; 1: every object
+    attr_accessor :interval
+    # @return [String, Pathname, nil] folder for the profiles, made if it isn't there; nil: a new one in
+    #   the current folder, memprofiler-DATE-TIME
+    attr_accessor :output
+    # @return [Array<String>] options of the Ruby that runs the script, or the Rake that runs the task
+    attr_accessor :ruby_opts
+    # @return [Boolean] whether no report is printed
+    attr_accessor :quiet
+
+    # @param name [String, Symbol]
+    # @yieldparam task [RakeTask] to set its options
+    # @raise [ArgumentError, TypeError] an option is not allowed: which, and what is. Options are checked
+    #   here, and again when the task runs.
+    def initialize(name = :memprofile)
+      super()
+      @name = name
+      @script = @output = nil
+      @args = []
+      @ruby_opts = []
+      @interval = 512
+      @quiet = false
+      check_name
+      yield self if block_given?
+      check
+      define
+    end
+
+    private
+
+    def define
+      desc "Profile the memory of #{@script || "SCRIPT"} (SCRIPT=path ARGS=... for another one)"
+      task(@name) { profile_script }
+      namespace(@name) do
+        desc "Profile the memory of another task"
+        task(:task, [:task]) { |task, arguments| profile_task(task, arguments.to_a) }
+      end
+    end
+
+    # Another script's arguments would be none of this one's.
+    def profile_script
+      check
+      given = ENV["SCRIPT"].to_s
+      script = given.empty? ? @script : given
+      raise ArgumentError, "script must be set: t.script = \"path\", or rake #{@name} SCRIPT=path" if script.nil?
+      raise ArgumentError, "script must be a file, and #{script.to_s.inspect} is none" unless File.file?(script)
+
+      args = given.empty? ? @args : []
+      args = Shellwords.split(ENV["ARGS"]) if ENV["ARGS"]
+      run(script.to_s, [script_path(script.to_s), *args])
+    end
+
+    # A file's name is no option of Ruby's.
+    def script_path(script)
+      script.start_with?("-") ? "./#{script}" : script
+    end
+
+    def profile_task(task, arguments)
+      check
+      wanted, *rest = arguments
+      raise ArgumentError, "which task? As in: rake \"#{task.name}[db:seed]\"" if wanted.nil? || wanted.strip.empty?
+
+      wanted = "#{wanted}[#{rest.join(",")}]" unless rest.empty?
+      run("rake #{wanted}", [RAKE, ::Rake::VERSION, ::Rake.original_dir, *rake_options, wanted])
+    end
+
+    # Of this Rake; what -I and -r did is not known any more.
+    def rake_options
+      application = ::Rake.application
+      file = application.rakefile.to_s
+      [*(["--rakefile", file] unless file.empty?), *("--trace" if application.options.trace)]
+    end
+
+    def run(what, words)
+      status = run_below_profiler([RbConfig.ruby, *@ruby_opts, *words])
+      return if status.success?
+
+      failed = status.signaled? ? "ended by signal #{status.termsig}" : "exit status #{status.exitstatus}"
+      warn "#{@name}: #{what} failed (#{failed})"
+      exit(status.exitstatus || (SIGNALLED + status.termsig))
+    end
+
+    # (In two parts, no shell gets to read the words.)
+    def run_below_profiler(words)
+      options = ["--interval", @interval.to_s]
+      options << "--output=#{@output}" if @output
+      options << "--quiet" if @quiet
+      pid = Process.spawn([RbConfig.ruby, RbConfig.ruby], EXECUTABLE, "run", *options, "--", *words)
+      begin
+        Process.wait2(pid).last
+      rescue SignalException => e
+        # The profile and the report come first. A terminal has sent Ctrl-C to both.
+        Process.kill(e.signo, pid) unless e.is_a?(Interrupt)
+        Process.wait(pid)
+        raise
+      end
+    end
+
+    def check_name
+      return if (@name.is_a?(String) || @name.is_a?(Symbol)) && !@name.empty?
+
+      raise TypeError, "name must be a String or Symbol that isn't empty, not #{@name.inspect}"
+    end
+
+    def check
+      check_path("script", @script)
+      check_path("output", @output)
+      check_words("args", @args)
+      check_words("ruby_opts", @ruby_opts)
+      raise TypeError, "quiet must be true or false, not #{@quiet.inspect}" unless [true, false].include?(@quiet)
+      return if @interval.is_a?(Integer) && INTERVALS.cover?(@interval)
+
+      raise @interval.is_a?(Integer) ? ArgumentError : TypeError,
+            "interval must be an Integer from #{INTERVALS.begin} to #{INTERVALS.end}, not #{@interval.inspect}"
+    end
+
+    def check_path(option, value)
+      return if value.nil?
+
+      path = value.respond_to?(:to_path) ? value.to_path : value
+      raise TypeError, "#{option} must be a String, a Pathname or nil, not #{value.inspect}" unless path.is_a?(String)
+      return unless path.empty? || path.include?("\0")
+
+      raise ArgumentError, "#{option} must not be empty or hold a NUL, as #{path.inspect} does"
+    end
+
+    def check_words(option, value)
+      return if value.is_a?(Array) && value.all? { |word| word.is_a?(String) && !word.include?("\0") }
+
+      raise TypeError, "#{option} must be an Array of Strings without NUL, not #{value.inspect}"
+    end
+  end
+end

@@ -1,0 +1,143 @@
+# frozen_string_literal: true
+
+require "memprofiler/rake_task"
+require "shellwords"
+require_relative "support/command"
+
+RSpec.describe Memprofiler::RakeTask, :command do
+  let(:gem_path) { [Gem.loaded_specs["rake"].base_dir, *Gem.path].uniq.join(File::PATH_SEPARATOR) }
+  let(:folder) { "#{@dir}/a folder".tap { |path| Dir.mkdir(path) } } # blanks and all
+
+  # As RubyGems' own command for it; where a Gemfile is given Bundler's.
+  def rake(*words, dir: folder, env: {}, gemfile: nil)
+    start = %(load Gem.activate_bin_path("rake", "rake", "#{Rake::VERSION}"))
+    command = gemfile ? [Command::RUBY, "-S", "bundle", "exec", "rake"] : [Command::RUBY, "-e", start, "--"]
+    out, err, status = Open3.capture3(Command::CLEAN.merge("GEM_PATH" => gem_path, "BUNDLE_GEMFILE" => gemfile, **env), *command, *words, chdir: dir)
+    Command::Result.new(status, out, err)
+  end
+
+  def rakefile(options, more = "", library: File.expand_path("../lib", __dir__))
+    File.write("#{folder}/Rakefile", "require #{"#{library}/memprofiler/rake_task".dump}\nMemprofiler::RakeTask.new { |t| #{options} }\n#{more}\n")
+  end
+
+  def script(name = "my import.rb", text = "p ARGV; KEPT = Array.new(2000) { 'x' * 1000 }\nexit Integer(ENV['STATUS'] || 0)\n")
+    File.write("#{folder}/#{name}", text)
+  end
+
+  def written(output = "out")
+    Dir.glob("#{folder}/#{output}/*.pb.gz")
+  end
+
+  it "profiles a script: its streams are its own, the profile is written, the table printed" do
+    script
+    rakefile('t.script = "my import.rb"; t.args = ["a b", "$HOME"]; t.interval = 1; t.output = "out"')
+    result = rake("memprofile")
+    expect([result.status.exitstatus, result.out]).to eq([0, %(["a b", "$HOME"]\n)])
+    expect(result.err).to match(/^Top retainers by line.*\n.*\n.* my import\.rb:1\n/).and include("exact")
+    expect(written.map { |path| File.basename(path) }).to match([/\Amy_import\.rb\.\d+\.pb\.gz\z/])
+  end
+
+  it "fails as the script does, which leaves its profile" do
+    script
+    rakefile('t.script = "my import.rb"; t.output = "out"; t.quiet = true')
+    result = rake("memprofile", env: { "STATUS" => "7" })
+    expect([result.status.exitstatus, result.err]).to eq([7, "memprofile: my import.rb failed (exit status 7)\n"])
+    script("my import.rb", "Process.kill(:TERM, $$); sleep\n")
+    expect(rake("memprofile").status.exitstatus).to eq(128 + Signal.list["TERM"])
+    expect(written.size).to be >= 2
+  end
+
+  it "takes another script, or other arguments, from the command line" do
+    script
+    script("other.rb", "p ARGV, $VERBOSE")
+    rakefile('t.script = "my import.rb"; t.args = %w[own]; t.ruby_opts = %w[-w]; t.quiet = true; t.output = "out"')
+    expect(rake("memprofile", "SCRIPT=other.rb").out).to eq("[]\ntrue\n")
+    expect(rake("memprofile", "SCRIPT=other.rb", "ARGS=a 'b c'").out).to eq(%(["a", "b c"]\ntrue\n))
+    expect(rake("memprofile", "ARGS=x").out).to eq(%(["x"]\n))
+    expect(rake("memprofile").out).to eq(%(["own"]\n))
+  end
+
+  it "profiles another task, in a Rake of the same version, Rakefile and folder" do
+    rakefile('t.interval = 1; t.output = "out"', <<~RUBY)
+      namespace(:db) { task(:seed, [:one, :two]) { |_, args|
+        p args.to_a, Rake::VERSION, File.basename(Rake.original_dir), Dir.pwd == __dir__, ENV["MODE"]
+        KEPT = Array.new(2000) { 'x' * 1000 }
+      } }
+      task(:broken) { raise "mine" }
+    RUBY
+    Dir.mkdir("#{folder}/sub")
+    result = rake("memprofile:task[db:seed,a,b]", "MODE=fast", dir: "#{folder}/sub")
+    expect([result.status.exitstatus, result.out]).to eq([0, %(["a", "b"]\n#{Rake::VERSION.inspect}\n"sub"\ntrue\n"fast"\n)])
+    expect(result.err).to match(/^Top retainers by line.*\n.*\n.* Rakefile:5\n/)
+    expect(written.map { |path| File.basename(path) }).to match([/\Arake\.rb\.\d+\.pb\.gz\z/])
+    result = rake("memprofile:task[broken]")
+    expect([result.status.exitstatus, result.err]).to match([1, /rake aborted!.*mine.*^memprofile: rake broken failed \(exit status 1\)$/m])
+    expect(written.size).to eq(2)
+    expect(rake("memprofile:task").err).to include('which task? As in: rake "memprofile:task[db:seed]"')
+  end
+
+  it "uses the Rakefile that was named" do
+    rakefile("t.quiet = true", 'task(:which) { puts "here" }')
+    File.rename("#{folder}/Rakefile", "#{folder}/other file.rake")
+    expect(rake("-f", "other file.rake", "memprofile:task[which]").out).to eq("here\n")
+  end
+
+  it "works under Bundler, from a checkout" do
+    script
+    File.write(gemfile = "#{folder}/Gemfile", <<~RUBY)
+      gem "rake", "#{Rake::VERSION}"
+      gem "memprofiler", path: #{File.expand_path("..", __dir__).dump}
+    RUBY
+    File.write("#{folder}/Rakefile", <<~RUBY)
+      require "memprofiler/rake_task"
+      Memprofiler::RakeTask.new(:heap) { |t| t.script = "my import.rb"; t.quiet = true; t.output = "out" }
+      task(:version) { puts Rake::VERSION, defined?(Bundler) }
+    RUBY
+    result = rake("heap", "heap:task[version]", gemfile: gemfile)
+    expect([result.err, result.status.exitstatus, result.out]).to eq(["", 0, "[]\n#{Rake::VERSION}\nconstant\n"])
+    expect(written.size).to eq(2)
+  end
+
+  # As where a gem is installed
+  it "works where only lib and exe are, with blanks in their path" do
+    script
+    FileUtils.mkdir_p(gem = "#{@dir}/gems of mine/memprofiler-1")
+    FileUtils.cp_r(%w[lib exe].map { |name| File.expand_path("../#{name}", __dir__) }, gem)
+    rakefile('t.script = "my import.rb"; t.quiet = true; t.output = "out"', library: "#{gem}/lib")
+    result = rake("memprofile", "memprofile:task[-T]")
+    expect([result.status.exitstatus, result.err, written.size]).to eq([0, "", 2])
+    expect(result.out).to match(/rake memprofile .*rake memprofile:task\[task\]/m)
+  end
+
+  describe "options" do
+    {
+      "t.interval = 0" => "ArgumentError: interval must be an Integer from 1 to 1000000000, not 0",
+      't.interval = "5"' => 'TypeError: interval must be an Integer from 1 to 1000000000, not "5"',
+      "t.args = 'a b'" => 'TypeError: args must be an Array of Strings without NUL, not "a b"',
+      "t.args = [1]" => "TypeError: args must be an Array of Strings without NUL, not [1]",
+      "t.ruby_opts = '-w'" => 'TypeError: ruby_opts must be an Array of Strings without NUL, not "-w"',
+      "t.script = 7" => "TypeError: script must be a String, a Pathname or nil, not 7",
+      "t.output = ''" => 'ArgumentError: output must not be empty or hold a NUL, as "" does',
+      "t.quiet = nil" => "TypeError: quiet must be true or false, not nil"
+    }.each do |code, message|
+      it "refuses #{code}" do
+        expect { described_class.new { |t| t.instance_eval(code.sub("t.", "self.")) } }.to raise_error do |error|
+          expect("#{error.class}: #{error.message}").to eq(message)
+        end
+      end
+    end
+
+    it "are checked again when the task runs" do
+      rakefile("$t = t; t.script = 'no.rb'", "task(:spoil) { $t.interval = nil }")
+      expect(rake("spoil", "memprofile").err).to include("interval must be an Integer from 1 to 1000000000, not nil")
+      result = rake("memprofile")
+      expect([result.status.exitstatus, result.err]).to match([1, /script must be a file, and "no\.rb" is none/])
+      rakefile("")
+      expect(rake("memprofile").err).to include('script must be set: t.script = "path", or rake memprofile SCRIPT=path')
+    end
+
+    it "include the task's name" do
+      expect { described_class.new(nil) }.to raise_error(TypeError, /\Aname must be/)
+    end
+  end
+end
