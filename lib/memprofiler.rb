@@ -1,10 +1,13 @@
 # frozen_string_literal: true
 
-# Below `memprofiler run` a part of the library is there already, maybe another copy's
-# (the Gemfile's is this one). Two extensions in one process spoil each other, so the
-# rest comes from there too.
+# Below `memprofiler run`, and after `ruby -rmemprofiler/auto`, the library or a part of it is there
+# already, maybe another copy's (the Gemfile's is this one). Two extensions in one process spoil each
+# other, so the rest comes from there too.
 if defined?(Memprofiler::Run::Session) && __dir__ != Memprofiler::Run::Session::LIBRARY
   require File.join(Memprofiler::Run::Session::LIBRARY, "memprofiler.rb")
+  return
+elsif defined?(Memprofiler::Auto::LIBRARY) && __dir__ != Memprofiler::Auto::LIBRARY
+  require File.join(Memprofiler::Auto::LIBRARY, "memprofiler.rb")
   return
 end
 
@@ -18,7 +21,10 @@ require_relative "memprofiler/current"
 
 # Where a Ruby program allocates memory, and which lines made what is still in use.
 module Memprofiler
+  autoload :ActiveJobLabels, File.join(__dir__, "memprofiler/active_job_labels.rb")
   autoload :Background, File.join(__dir__, "memprofiler/background.rb")
+  autoload :FileFlusher, File.join(__dir__, "memprofiler/file_flusher.rb")
+  autoload :SidekiqMiddleware, File.join(__dir__, "memprofiler/sidekiq_middleware.rb")
   self.own_folder = File.expand_path("memprofiler", __dir__) # frames of its files, and of this one, are left out
 
   # Profiles a block. What the block returns is lost: let it assign what is needed.

@@ -85,7 +85,7 @@ module Memprofiler
         @manifest = manifest.b.freeze
         @interval = interval
         @quiet = quiet
-        @program = name_of($0).freeze
+        @program = NewFile.program_name($0).freeze
       end
 
       def start(parent = "")
@@ -156,13 +156,6 @@ module Memprofiler
       end
 
       private
-
-      # "-e" and "-" are no names, and a file's must not look like an option.
-      def name_of(program)
-        name = FILE.basename(program.b).tr_s("^a-zA-Z0-9_.-", "_")
-        name = name.delete_prefix(".") while name.start_with?(".")
-        name.empty? || name.start_with?("-") ? "ruby" : name[0, 60]
-      end
 
       def write_profile
         profile = @collector.flush(labels: [:class], gc: true, heap: true)
