@@ -133,6 +133,22 @@ RSpec.describe "memprofiler/auto", :command do
       expect(written.size).to be_between(1, 400)
     end
 
+    # (A child in which the lock of its parent's thread stayed would write nothing.)
+    it "may come as the program forks, in the middle of the parent's profile" do
+      result = ruby(<<~RUBY, env: { "MEMPROFILER_INTERVAL" => "1", **env })
+        #{patience}
+        KEPT = Array.new(100_000) { Object.new }
+        children = Array.new(6) do |i|
+          Process.kill(:USR2, $$)
+          sleep(0.004 * i)
+          fork { Process.kill(:USR2, $$); exit!(await.size) }
+        end
+        $stdout.syswrite(children.map { |pid| Process.wait2(pid).last.exitstatus }.inspect)
+        exit!(0)
+      RUBY
+      expect([result.err, result.out]).to eq(["", ([1] * 6).inspect])
+    end
+
     it "comes to the handler that was there, too" do
       File.write("#{@dir}/early.rb", "trap('USR2') { |number| $stdout.syswrite(\"early \#{number}\\n\") }\n")
       result = ruby("#{patience}; Process.kill(:USR2, $$); await; exit!(0)", "-r./early.rb", env: env)
