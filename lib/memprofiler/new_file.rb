@@ -35,18 +35,20 @@ module Memprofiler
       end
     end
 
-    # @param program [String] as in $0
-    # @return [String] what its profiles are called: letters of ASCII, digits, "_", ".", "-". "-e" and
-    #   "-" are no names, and a file's must not look like an option.
-    def self.program_name(program)
-      name = FILE.basename(program.b).tr_s("^a-zA-Z0-9_.-", "_")
-      name = name.delete_prefix(".") while name.start_with?(".")
-      name.empty? || name.start_with?("-") ? "ruby" : name[0, 60]
-    end
-
     # @return [Boolean] whether a folder has that name
     def self.folder?(path)
       FILE.directory?(path)
+    end
+
+    # What a program's files begin with. "-e" and "-" are no names, and a file's must not look like an
+    # option.
+    #
+    # @param program [String] $0
+    # @return [String]
+    def self.name_of(program)
+      name = FILE.basename(program.b).tr_s("^a-zA-Z0-9_.-", "_")
+      name = name.delete_prefix(".") while name.start_with?(".")
+      name.empty? || name.start_with?("-") ? "ruby" : name[0, 60]
     end
 
     # The name has no clock and no random number in it: programs stop the one in

@@ -17,7 +17,7 @@ module Memprofiler
       # @param dir [String] absolute path; made with the first file
       def initialize(dir)
         @dir = dir
-        @name = NewFile.program_name($0) # now: servers have other titles later
+        @name = NewFile.name_of($0) # now: servers have other titles later
       end
 
       # @return [String, nil] the file's path; nil: there's no collector
@@ -37,21 +37,25 @@ module Memprofiler
         end
       end
 
+      # Makes the folder, and those above it. (By no library, which would be the program's then.)
+      #
+      # @raise [SystemCallError]
+      def make(folder = @dir)
+        return if File.directory?(folder)
+
+        make(File.dirname(folder))
+        Dir.mkdir(folder, 0o700)
+      rescue Errno::EEXIST
+        raise unless File.directory?(folder) # or another process was quicker
+      end
+
       private
 
       def write_new(path, bytes)
         NewFile.write(path, bytes)
       rescue Errno::ENOENT
-        make(@dir)
+        make
         NewFile.write(path, bytes)
-      end
-
-      # (Without a library of the program's.)
-      def make(folder)
-        make(File.dirname(folder)) unless File.exist?(File.dirname(folder))
-        Dir.mkdir(folder)
-      rescue Errno::EEXIST
-        nil # another process was quicker
       end
     end
   end

@@ -53,10 +53,11 @@ module Memprofiler
       def flush_regularly(settings)
         return false unless settings.every
 
+        @files.make
         @flusher = FileFlusher.new(dir: settings.dir, every: settings.every, **settings.flusher_options).start
         true
       rescue StandardError, ScriptError => e
-        complain("MEMPROFILER_EVERY: no profiles but at the end: #{e.message}")
+        complain("MEMPROFILER_EVERY, MEMPROFILER_KEEP: profiles are written at the end only: #{e.message}")
         false
       end
 

@@ -19,7 +19,7 @@ module Memprofiler
       attr_reader :collector_options
       # @return [String] absolute path of the folder for profiles
       attr_reader :dir
-      # @return [Integer, Float, nil] seconds
+      # @return [Integer, Float, nil] seconds, above 0; what else FileFlusher refuses it says itself
       attr_reader :every
       # @return [Hash{Symbol => Object}] `keep`, if it's given
       attr_reader :flusher_options

@@ -85,7 +85,7 @@ module Memprofiler
         @manifest = manifest.b.freeze
         @interval = interval
         @quiet = quiet
-        @program = NewFile.program_name($0).freeze
+        @program = NewFile.name_of($0).freeze
       end
 
       def start(parent = "")
