@@ -222,6 +222,10 @@ RSpec.describe "memprofiler/auto", :command do
       profile = written.first
       env = { "RUBYOPT" => "-r#{library}/memprofiler/auto", "MEMPROFILER" => "1", "MEMPROFILER_SIGNAL" => "USR2" }
       expect(memprofiler("top", profile, env: env).err).to eq("")
+      loaded = Open3.capture2e(Command::CLEAN.merge(env), Command::RUBY, "-e", "load ARGV.shift", Command::EXECUTABLE, "top", profile, chdir: @dir)
+      expect(loaded.first).to include("Top retainers")
+      checkout = File.expand_path("../script/checkout.rb", __dir__)
+      expect(Open3.capture2e(Command::CLEAN.merge(env), Command::RUBY, checkout, "--version", chdir: @dir).first).to eq("memprofiler #{Memprofiler::VERSION}\n")
       expect(written).to eq([profile])
     end
 

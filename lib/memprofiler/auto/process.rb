@@ -15,11 +15,17 @@ module Memprofiler
 
     # Where this copy of the library is: see lib/memprofiler.rb
     LIBRARY = File.expand_path("../..", __dir__).freeze
+    # Memprofiler's own commands: whoever has programs profiled doesn't mean these.
+    COMMAND = "memprofiler"
+    CHECKOUT = File.expand_path("../script/checkout.rb", LIBRARY)
+    private_constant :COMMAND, :CHECKOUT
 
     class << self
       # @param env [Hash{String => String}]
       # @raise [Error] this Ruby can't be profiled
       def begin(env)
+        return if File.basename($0) == COMMAND || File.expand_path($0) == CHECKOUT
+
         settings = Settings.new(env)
         settings.complaints.each { |complaint| complain(complaint) }
         @files = Files.new(settings.dir)
@@ -30,12 +36,14 @@ module Memprofiler
         end
       end
 
-      # For memprofiler's own commands: whoever profiles a program doesn't mean these.
+      # For memprofiler's own commands where another one has loaded them, as `bundle exec` does.
       def leave
         @files = nil
         @trigger&.remove
-        @flusher&.stop(last: false)
+        @flusher&.stop
         Memprofiler.stop
+      rescue StandardError => e
+        complain(e.message)
       end
 
       # @param text [String] for whoever reads stderr
