@@ -47,6 +47,20 @@ RSpec.describe Memprofiler::RakeTask, :command do
     expect(written.size).to be >= 2
   end
 
+  { "Ctrl-C, which a terminal sends to both," => [:INT, -1], "TERM, which is sent to Rake," => [:TERM, 1] }.each do |what, (signal, whom)|
+    it "waits for the profile when #{what} ends it" do
+      script("my import.rb", "puts 'ready'; $stdout.flush; sleep 60\n")
+      rakefile('t.script = "my import.rb"; t.output = "out"; t.interval = 1')
+      reader, writer = IO.pipe
+      pid = spawn(Command::CLEAN.merge("GEM_PATH" => gem_path), Command::RUBY, "-S", "rake", "memprofile", chdir: folder, out: writer, err: "#{@dir}/err", pgroup: true)
+      writer.close
+      expect(reader.gets).to eq("ready\n")
+      Process.kill(signal, whom * pid)
+      expect(Process.wait2(pid).last).not_to be_success
+      expect([written.size, File.read("#{@dir}/err")]).to match([1, /Top allocators/])
+    end
+  end
+
   it "takes another script, or other arguments, from the command line" do
     script
     script("other.rb", "p ARGV, $VERBOSE")
