@@ -3,7 +3,9 @@
 require "active_job"
 require "sidekiq"
 require "sidekiq/testing"
+require "socket"
 require_relative "support/child"
+require_relative "support/command"
 
 ActiveJob::Base.logger = Sidekiq.default_configuration.logger = Logger.new(nil)
 
@@ -58,6 +60,56 @@ RSpec.describe "labels of jobs" do
     it "are the class of a job of ActiveJob's, and its result is passed on" do
       payload = { "class" => "ActiveJob::QueueAdapters::SidekiqAdapter::JobWrapper", "wrapped" => "MailJob" }
       expect(described_class.new.call(Object.new, payload, "default") { Memprofiler.labels }).to eq(job: "MailJob")
+    end
+  end
+
+  describe "in a Sidekiq of its own, with a Redis", :command, if: ENV["PATH"].split(":").any? { |folder| File.executable?("#{folder}/redis-server") } do
+    let(:port) { TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] } }
+
+    around do |example|
+      redis = spawn("redis-server", "--port", port.to_s, "--bind", "127.0.0.1", "--save", "", chdir: @dir, out: File::NULL)
+      begin
+        TCPSocket.open("127.0.0.1", port).close
+      rescue Errno::ECONNREFUSED
+        sleep 0.02
+        retry unless Process.wait(redis, Process::WNOHANG)
+      end
+      example.run
+    ensure
+      Process.kill(:TERM, redis)
+      Process.wait(redis)
+    end
+
+    it "tell in a profile which class of job keeps what it makes" do
+      File.write("#{@dir}/app.rb", <<~RUBY)
+        require "memprofiler"
+        DONE = Queue.new
+        KEPT = Queue.new
+        class LeakJob
+          include Sidekiq::Job
+          def perform(count) = DONE << count.times { KEPT << Object.new }
+        end
+        class CleanJob
+          include Sidekiq::Job
+          def perform(count) = DONE << count.times { Object.new }
+        end
+        Sidekiq.configure_server do |config|
+          config.server_middleware { |chain| chain.add Memprofiler::SidekiqMiddleware }
+          config.on(:startup) do
+            5.times { [LeakJob, CleanJob].each { |job| job.perform_async(400) } }
+            Thread.new { 10.times { DONE.pop } && Process.kill(:TERM, $$) }
+          end
+        end
+      RUBY
+      env = { "RUBYOPT" => [ENV["RUBYOPT"], "-r#{File.expand_path("../lib/memprofiler/auto", __dir__)}"].compact.join(" "),
+              "MEMPROFILER" => "1", "MEMPROFILER_INTERVAL" => "1", "REDIS_URL" => "redis://127.0.0.1:#{port}/0" }
+      log, status = Open3.capture2e(env, Command::RUBY, "-I", File.expand_path("../lib", __dir__), "-e", 'load Gem.activate_bin_path("sidekiq", "sidekiq")',
+                                    "--", "-r", "./app.rb", "-c", "3", "-t", "5", chdir: @dir)
+      expect(status).to be_success, log
+      profile = Memprofiler::Profile.load(Dir.glob("#{@dir}/*.pb.gz").first)
+      made, kept = %i[alloc_objects inuse_objects].map { |metric| profile.top(metric, by: "label:job").to_h { |row| [row.name, row.flat] } }
+      expect([made["LeakJob"], made["CleanJob"], kept["LeakJob"]]).to all(be >= 2000)
+      expect(kept.fetch("CleanJob", 0)).to be < 1000
     end
   end
 
