@@ -5,20 +5,71 @@ require_relative "forks"
 module Memprofiler
   # A thread that does something again and again: writes a file, pushes a profile. It goes on in forked
   # children, each with a thread of its own, and ends with the process, after a last time if that is wanted.
+  # What it allocates is in no profile.
   #
   # Errors of the work are said once, on stderr, and then again when it has been well in between.
   #
+  # Nothing here locks in a signal handler, where Ruby forbids it: what would have to is done by a thread.
+  #
   # @api private
   class Background
+    # What no thread of ours may end by, and no program hear of.
+    FAULTS = [StandardError, ScriptError, NoMemoryError, SystemStackError].freeze
+    SLICE = 0.5 # seconds
+    private_constant :FAULTS, :SLICE
+
+    @running = [].freeze
+    @watches_exit = false
+
+    class << self
+      # @param background [Background] to be stopped at exit
+      def ends_at_exit(background)
+        @running = [*@running, background].freeze
+        return if @watches_exit
+
+        @watches_exit = true
+        Kernel.at_exit do
+          @watches_exit = false # a handler that comes after this one may start another
+          end_all
+        end
+      end
+
+      def ended(background)
+        @running = @running.reject { |other| other.equal?(background) }.freeze
+      end
+
+      # Whether a signal handler is running: the one place where no Mutex can be locked.
+      def trap_context?
+        Mutex.new.synchronize { false }
+      rescue ThreadError
+        true
+      end
+
+      private
+
+      # All are told before one is waited for.
+      def end_all
+        running = @running
+        running.each { |background| background.tell_to_stop(last: background.last_at_exit) }
+        running.each(&:wait_for_end)
+      end
+    end
+
+    # @return [Boolean]
+    attr_reader :last_at_exit
+
     # @param name [String] of the thread, and what complaints begin with
     # @param every [Numeric] seconds from the end of one time to the next, above 0
+    # @param patience [Numeric] seconds that the end of the thread is waited for, its last time included
     # @param at_exit [Boolean] whether a last time comes at the end of the process
-    # @param in_child [Proc, nil] what is to be done in a forked child before it goes on there
-    # @param work [Proc] called with :tick, or :last at the end
-    def initialize(name:, every:, at_exit: true, in_child: nil, &work)
+    # @param in_child [Proc, nil] what is to be done in a forked child before it goes on there; cheap
+    # @param work [Proc] called with :tick, :now when it's asked for, :last at the end, :forked first in a
+    #   child's thread. If it returns a number, that is the seconds to the next time.
+    def initialize(name:, every:, patience: 30, at_exit: true, in_child: nil, &work)
       @name = name
       @every = every
-      @at_exit = at_exit
+      @patience = patience
+      @last_at_exit = at_exit
       @in_child = in_child
       @work = work
       @complained = false
@@ -27,32 +78,46 @@ module Memprofiler
     end
 
     # @return [self]
+    # @raise [ThreadError] no thread is to be had
     def start
-      return self if @running
+      return self if running?
 
       @running = true
+      @last = false
       Forks.watch(self)
-      watch_exit
-      spawn
+      Background.ended(self)
+      Background.ends_at_exit(self)
+      spawn(:tick)
       self
     end
 
+    # In a signal handler it returns at once, and the end comes soon.
+    #
     # @param last [Boolean] whether the work is done once more
     # @return [self]
     def stop(last: true)
       return self unless @running
+      return elsewhere { stop(last: last) } if Background.trap_context?
 
-      @running = false
-      thread = @thread
-      @mutex.synchronize { @condition.signal }
-      thread.join unless thread.nil? || thread == Thread.current
-      run(:last) if last
+      tell_to_stop(last: last)
+      wait_for_end
       self
     end
 
-    # @return [Boolean]
+    # Does the work now, in the calling thread; in a signal handler soon, in another one.
+    #
+    # @return what the work returns; nil in a signal handler
+    # What the work raises comes out.
+    def now
+      return do_work(:now) unless Background.trap_context?
+
+      elsewhere { run(:now) }
+      nil
+    end
+
+    # @return [Boolean] whether its thread lives
     def running?
-      @running && @pid == Process.pid && !!@thread&.alive?
+      @running && !!@thread&.alive?
     end
 
     # The thread is the parent's.
@@ -61,52 +126,129 @@ module Memprofiler
       return unless @running
 
       @in_child&.call
-      spawn
+      spawn(:forked)
+    end
+
+    # @return [Boolean] whether the work should come to its end
+    def stopping?
+      !@running
+    end
+
+    def tell_to_stop(last:)
+      @last = last
+      @running = false
+      wake_up
+      Forks.forget(self)
+      Background.ended(self)
+    end
+
+    # One that was killed, or that hangs, must not cost the process its end.
+    def wait_for_end
+      thread = @thread
+      return if thread == Thread.current
+
+      hangs = thread && !ended?(thread)
+      thread.kill if hangs
+      complain("it did not end within #{@patience} s, and was given up") if hangs && !@complained
+      run(:last) if @last && !hangs
+      @last = false
     end
 
     private
+
+    # (A child that was forked in a signal handler comes to its end in there.)
+    def wake_up
+      @mutex.synchronize { @condition.signal }
+    rescue ThreadError
+      @condition.signal
+    end
+
+    # Without the lock a signal may come between the thread's look and its sleep, so there is more than one.
+    def ended?(thread)
+      slices = [(@patience / SLICE).ceil, 1].max
+      slices.times do
+        return true if thread.join([SLICE, @patience].min)
+
+        @condition.signal
+      end
+      false
+    end
 
     # Locks that another thread held at a fork are nobody's in the child.
     def renew
       @mutex = Mutex.new
       @condition = ConditionVariable.new
-      @pid = Process.pid
+      @lock = Mutex.new # held by who does the work
       @thread = nil
     end
 
-    def watch_exit
-      return if @watches_exit
-
-      @watches_exit = true
-      Kernel.at_exit { stop(last: @at_exit) if @running }
+    def spawn(first)
+      turn = @turn = Object.new
+      @thread = new_thread { work_on(turn, first) }
     end
 
-    def spawn
-      @thread = Thread.new { loop_until_stopped }
-      @thread.name = @name
-      @thread.report_on_exception = false
-      @thread.priority = -1 # the program's come first
-      @thread[:memprofiler] = true
-    end
-
-    def loop_until_stopped
-      while @running
-        @mutex.synchronize { @condition.wait(@mutex, @every) if @running }
-        run(:tick) if @running
+    # Nothing comes between its beginning and its rescue. (Marked as the profiler's own while it works
+    # only: marks cost the program.)
+    def new_thread
+      thread = Thread.handle_interrupt(Object => :never) do
+        Memprofiler.own { Thread.new { unharmed { yield } } } # rubocop:disable Style/ExplicitBlockArgument
       end
+      thread.name = @name
+      thread.report_on_exception = false
+      thread.priority = -1 # the program's come first
+      thread[:memprofiler] = true
+      thread
     end
 
-    # No error of the work's ends the thread.
+    def elsewhere(&)
+      new_thread(&)
+      self
+    end
+
+    # Whoever sends it an exception ends it, and nothing else.
+    def unharmed(&)
+      Thread.handle_interrupt(Object => :immediate, &)
+    rescue Exception # rubocop:disable Lint/RescueException -- with abort_on_exception it would be the program's
+      nil
+    end
+
+    def work_on(turn, first)
+      delay = first == :forked ? run(first) : nil
+      while going?(turn)
+        wait(turn, delay || @every)
+        delay = run(:tick) if going?(turn)
+      end
+      return unless @last && @turn.equal?(turn)
+
+      @last = false
+      run(:last)
+    end
+
+    # A thread that was given up does not go on with its successor.
+    def going?(turn)
+      @running && @turn.equal?(turn)
+    end
+
+    def wait(turn, seconds)
+      @mutex.synchronize { @condition.wait(@mutex, seconds) if going?(turn) }
+    end
+
+    def do_work(occasion)
+      Memprofiler.own { @lock.synchronize { @work.call(occasion) } }
+    end
+
+    # @return [Numeric, nil] seconds to the next time, if the work says so
     def run(occasion)
-      @work.call(occasion)
+      delay = do_work(occasion)
       @complained = false
-    rescue StandardError => e
-      complain(e) unless @complained
+      delay if delay.is_a?(Numeric)
+    rescue *FAULTS => e
+      complain(e.is_a?(Error) ? e.message : "#{e.class}: #{e.message}") unless @complained
       @complained = true
+      nil
     end
 
-    def complain(error)
-      message = error.is_a?(Error) ? error.message : "#{error.class}: #{error.message}"
+    def complain(message)
       warn "memprofiler: #{@name}: #{message} (said once; it goes on)"
     rescue StandardError
       nil # there is nobody to tell

@@ -5,7 +5,7 @@
 module Memprofiler
   @current_lock = Mutex.new
   @current = @current_options = @current_since = nil
-  @services = []
+  @services = [].freeze
 
   class << self
     # Starts the process' own collector, unless it runs.
@@ -15,18 +15,15 @@ module Memprofiler
     # @raise [AlreadyStartedError] it runs with other options than these, if any are given
     # @raise [ArgumentError, TypeError] an option is not allowed
     # @raise [RactorError] outside the main Ractor
-    # @raise [Error] see {Collector#start}
+    # @raise [Error] see {Collector#start}; in a signal handler that interrupts a start or stop
     def start(**options)
-      @current_lock.synchronize do
-        if @current&.running?
-          return @current if options.empty? || options == @current_options
+      only_one do
+        running = running_with(options)
+        next running if running
 
-          raise AlreadyStartedError, "the process' collector runs already, with #{told(@current_options)}, " \
-                                     "not #{told(options)}"
-        end
         collector = Collector.new(**options)
         collector.start
-        @current_options = options.dup.freeze
+        @current_options = options.freeze
         @current_since = Time.now
         @current = collector
       end
@@ -35,12 +32,16 @@ module Memprofiler
     # Stops the process' own collector, if it runs; its last state stays to be flushed.
     #
     # @return [Collector, nil] nil: it was never started
+    # @raise [RactorError] outside the main Ractor
+    # @raise [Error] in a signal handler that interrupts a start or stop
     def stop
-      @current_lock.synchronize { @current&.stop }
+      only_one { @current&.stop }
     end
 
     # @return [Collector, nil] the process' own, running or stopped; nil: it was never started
+    # @raise [RactorError] outside the main Ractor
     def collector
+      main_ractor!
       @current
     end
 
@@ -48,9 +49,11 @@ module Memprofiler
     #
     # @return [Hash{Symbol => Object}] `running` (true, false), `pid`; if {start} was ever called: `since`
     #   (Time), `interval`, `samples`, `live_samples`, `collections`, `memory` (bytes of the profiler's own),
-    #   see {Collector#stats}; `services`: an Array of what each file flusher and exporter says of itself
+    #   see {Collector#stats}; `services`: an Array of what each file flusher and exporter that runs says
+    #   of itself, see {FileFlusher#status} and {PyroscopeExporter#status}
+    # @raise [RactorError] outside the main Ractor
     def status
-      collector = @current
+      collector = self.collector
       status = { running: !collector.nil? && collector.running?, pid: Process.pid }
       if collector
         stats = collector.stats
@@ -72,6 +75,33 @@ module Memprofiler
     end
 
     private
+
+    # A signal handler can't wait for a lock, but take one that is free.
+    def only_one
+      main_ractor!
+      begin
+        @current_lock.try_lock || @current_lock.lock
+      rescue ThreadError
+        raise Error, "the process' collector is being started or stopped just now: try again later"
+      end
+      begin
+        yield
+      ensure
+        @current_lock.unlock
+      end
+    end
+
+    def main_ractor!
+      raise RactorError, "the process' collector is the main Ractor's" unless main_ractor?
+    end
+
+    def running_with(options)
+      return unless @current&.running?
+      return @current if options.empty? || options == @current_options
+
+      raise AlreadyStartedError, "the process' collector runs already, with #{told(@current_options)}, " \
+                                 "not #{told(options)}"
+    end
 
     def told(options)
       options.empty? ? "default options" : options.map { |name, value| "#{name}: #{value.inspect}" }.join(", ")

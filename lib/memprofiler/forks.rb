@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-require "weakref"
-
 module Memprofiler
   # What has to go on in a forked child: threads, which a fork leaves behind. By Process._fork, which
   # all ways of forking come by from Ruby 3.1 on, but Process.daemon. (`fork { exec }` comes by as well:
   # what is done in the child must be cheap, and harm nobody when it is cut short.)
+  #
+  # No lock here: a program may fork in a signal handler.
   #
   # @api private
   module Forks
@@ -20,24 +20,29 @@ module Memprofiler
       end
     end
 
-    @callbacks = []
+    @callbacks = [].freeze
 
     class << self
-      # @param callback [#after_fork] called in each child, as long as somebody else refers to it
+      # @param callback [#after_fork] called in each child, until `forget`
       def watch(callback)
         Process.singleton_class.prepend(Hook) unless Process.singleton_class.include?(Hook)
-        @callbacks.reject! { |reference| !reference.weakref_alive? || reference.__getobj__.equal?(callback) }
-        @callbacks << WeakRef.new(callback)
+        @callbacks = [*@callbacks.reject { |other| other.equal?(callback) }, callback].freeze
+      end
+
+      def forget(callback)
+        @callbacks = @callbacks.reject { |other| other.equal?(callback) }.freeze
       end
 
       # What goes wrong in here is not the program's.
       def in_child
         return unless Memprofiler.main_ractor?
 
-        @callbacks.each do |reference|
-          reference.__getobj__.after_fork
-        rescue StandardError # one that is gone included
-          nil
+        Memprofiler.own do
+          @callbacks.each do |callback|
+            callback.after_fork
+          rescue StandardError # no thread is to be had, say
+            nil
+          end
         end
       end
     end
