@@ -29,7 +29,7 @@ RSpec.describe "Memprofiler::Background" do
 
   it "works again and again until it is stopped, then once more, and wakes up at once for that" do
     expect(value(<<~RUBY)).to eq([true, true, false, 1, true])
-      often = Memprofiler::Background.new(name: "memprofiler often", every: 0.01) { |what| note(what) && nil }.start
+      often = Memprofiler::Background.new(name: "memprofiler often", every: 0.01) { |what| note(what) }.start
       seen = wait_until { of(Process.pid).count("tick") >= 3 }
       alive = often.running?
       often.stop
@@ -41,9 +41,11 @@ RSpec.describe "Memprofiler::Background" do
     RUBY
   end
 
-  it "waits as long as the work says" do
-    expect(value("background(every: 0.01) { |what| 3_600 }.start.then { |b| [wait_until { log.size == 1 }, sleep(0.1) && log.size, b.stop && log.size] }"))
-      .to eq([true, 1, 2])
+  it "waits as long as the work says, which may fail all the same" do
+    expect(result(<<~RUBY)).to have_attributes(value: [true, 1, 2], err: /IOError: x/)
+      b = background(every: 0.01) { |what| b.again_in(3_600) && raise(IOError, "x") }.start
+      [wait_until { log.size == 1 }, sleep(0.1) && log.size, b.stop && log.size]
+    RUBY
   end
 
   it "has an end without a last time, and may start again" do
@@ -181,6 +183,18 @@ RSpec.describe "Memprofiler::Background" do
       Process.kill(:USR1, $$)
       wait_until { answer }
       answer
+    RUBY
+  end
+
+  it "has no part in a child that another Ractor forks" do
+    expect(result(<<~RUBY)).to have_attributes(value: [0, [], ["last"]], err: /\A(?:.*Ractor is experimental.*\n)?\z/)
+      b = background.start
+      ractor = Ractor.new { fork { nil } }
+      pid = ractor.respond_to?(:value) ? ractor.value : ractor.take
+      Process.wait(pid)
+      status = $?.exitstatus
+      b.stop
+      [status, of(pid), of($$)]
     RUBY
   end
 

@@ -34,11 +34,21 @@ RSpec.describe "documents" do
     expect(told.grep(/\A(?:metadata)?\.\w+/).map { |key| key[/\w+\z/] }).to match_array(json["metadata"].keys)
   end
 
+  it "have all options of the services" do
+    options = ->(service) { service.instance_method(:initialize).parameters.map { |_, name| "#{name}:" } }
+    of_readme = document("README.md")[/^\| option of `FileFlusher.new`.*?(?=\n\n)/m].scan(/^\| `(\w+:)`/).flatten
+    expect(of_readme).to match_array(options[Memprofiler::FileFlusher])
+    expect(keys(document("docs/pyroscope.md"), "Push").grep(/:\z/)).to match_array(options[Memprofiler::PyroscopeExporter])
+  end
+
   it "have all methods and errors that a program may use" do
     readme = document("README.md")
     methods = Memprofiler::Profile.public_instance_methods(false) - %i[model inspect - +]
     expect(methods.reject { |name| readme.match?(/[`.]#{name}\b/) }).to eq([])
     expect(Memprofiler::Collector.public_instance_methods(false).reject { |name| readme.match?(/[`.]#{Regexp.escape(name.name)}/) }).to eq([])
+    services = [Memprofiler::FileFlusher, Memprofiler::PyroscopeExporter].flat_map { |service| service.public_instance_methods(false) + service.superclass.public_instance_methods(false) }
+    expect((services - %i[inspect]).reject { |name| readme.match?(/[`.]#{Regexp.escape(name.name)}/) }).to eq([])
+    expect(%i[start stop collector status].reject { |name| readme.include?("`Memprofiler.#{name}") }).to eq([])
     errors = Memprofiler.constants.grep(/Error\z/) - %i[Error]
     expect(errors.reject { |name| readme.include?("`#{name}`") }).to eq([])
   end

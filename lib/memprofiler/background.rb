@@ -28,10 +28,7 @@ module Memprofiler
         return if @watches_exit
 
         @watches_exit = true
-        Kernel.at_exit do
-          @watches_exit = false # a handler that comes after this one may start another
-          end_all
-        end
+        Kernel.at_exit { end_all if Memprofiler.main_ractor? } # another one may have forked
       end
 
       def ended(background)
@@ -49,6 +46,7 @@ module Memprofiler
 
       # All are told before one is waited for.
       def end_all
+        @watches_exit = false # an exit handler that comes later may start another
         running = @running
         running.each { |background| background.tell_to_stop(last: background.last_at_exit) }
         running.each(&:wait_for_end)
@@ -64,7 +62,7 @@ module Memprofiler
     # @param at_exit [Boolean] whether a last time comes at the end of the process
     # @param in_child [Proc, nil] what is to be done in a forked child before it goes on there; cheap
     # @param work [Proc] called with :tick, :now when it's asked for, :last at the end, :forked first in a
-    #   child's thread. If it returns a number, that is the seconds to the next time.
+    #   child's thread
     def initialize(name:, every:, patience: 30, at_exit: true, in_child: nil, &work)
       @name = name
       @every = every
@@ -129,9 +127,11 @@ module Memprofiler
       spawn(:forked)
     end
 
-    # @return [Boolean] whether the work should come to its end
-    def stopping?
-      !@running
+    # For the work: when its next time is to come, whether this one fails or not.
+    #
+    # @param seconds [Numeric] instead of `every`
+    def again_in(seconds)
+      @delay = seconds
     end
 
     def tell_to_stop(last:)
@@ -196,7 +196,6 @@ module Memprofiler
       thread.name = @name
       thread.report_on_exception = false
       thread.priority = -1 # the program's come first
-      thread[:memprofiler] = true
       thread
     end
 
@@ -213,10 +212,10 @@ module Memprofiler
     end
 
     def work_on(turn, first)
-      delay = first == :forked ? run(first) : nil
+      run(first) if first == :forked
       while going?(turn)
-        wait(turn, delay || @every)
-        delay = run(:tick) if going?(turn)
+        wait(turn, @delay || @every)
+        run(:tick) if going?(turn)
       end
       return unless @last && @turn.equal?(turn)
 
@@ -234,18 +233,16 @@ module Memprofiler
     end
 
     def do_work(occasion)
+      @delay = nil
       Memprofiler.own { @lock.synchronize { @work.call(occasion) } }
     end
 
-    # @return [Numeric, nil] seconds to the next time, if the work says so
     def run(occasion)
-      delay = do_work(occasion)
+      do_work(occasion)
       @complained = false
-      delay if delay.is_a?(Numeric)
     rescue *FAULTS => e
       complain(e.is_a?(Error) ? e.message : "#{e.class}: #{e.message}") unless @complained
       @complained = true
-      nil
     end
 
     def complain(message)

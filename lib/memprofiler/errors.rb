@@ -26,6 +26,9 @@ module Memprofiler
   # A profile could not be written to a file.
   class WriteError < Error; end
 
+  # A profile could not be pushed to a server.
+  class PushError < Error; end
+
   # A profile was asked to group by a label that none of its samples has.
   class MissingLabelError < Error; end
 end

@@ -75,8 +75,7 @@ module Memprofiler
       return if occasion == :forked
 
       begin_anew unless @pid == Process.pid # it was not started at the fork
-      path = write
-      occasion == :now ? path : nil
+      write
     rescue Error => e
       @failed += 1
       @last_error = e.message

@@ -30,6 +30,13 @@ module Memprofiler
         raise TypeError, "#{name} must be true or false, not an instance of #{value.class}"
       end
 
+      # @return [String, nil] the value
+      def string(name, value)
+        return value if value.nil? || value.is_a?(String)
+
+        raise TypeError, "#{name} must be a String, not an instance of #{value.class}"
+      end
+
       def real?(value)
         value.is_a?(Integer) || value.is_a?(Float) || value.is_a?(Rational)
       end
