@@ -179,7 +179,7 @@ RSpec.describe "Memprofiler::PyroscopeExporter" do
   it "retries on its own, says a failure once, and goes on" do
     server { |number,| number < 4 ? 503 : 200 }
     answer = run(<<~RUBY)
-      e = exporter(every: 0.05).start
+      e = exporter(every: 0.05, queue: 1_000).start
       allocate(10)
       seen = wait_until { e.status[:pushed] >= 2 }
       [seen, e.status[:failed], e.status[:dropped]]
