@@ -101,8 +101,8 @@ RSpec.describe "Memprofiler::Background" do
   it "says an error once, and again when it has been well in between, and goes on" do
     result = result(<<~RUBY)
       turn = 0
-      b = background(every: 0.01) { |what| [nil, "a", "b", nil, "c"][turn += 1]&.then { |text| raise(text == "b" ? LoadError : IOError, text) } }.start
-      seen = wait_until { turn >= 6 }
+      b = background(every: 0.01) { |what| [nil, "a", :pending, "b", nil, "c"][turn += 1]&.then { |text| next text if text == :pending; raise(text == "b" ? LoadError : IOError, text) } }.start
+      seen = wait_until { turn >= 7 }
       [seen, b.stop.running?]
     RUBY
     expect(result.value).to eq([true, false])

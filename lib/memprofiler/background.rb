@@ -62,7 +62,7 @@ module Memprofiler
     # @param at_exit [Boolean] whether a last time comes at the end of the process
     # @param in_child [Proc, nil] what is to be done in a forked child before it goes on there; cheap
     # @param work [Proc] called with :tick, :now when it's asked for, :last at the end, :forked first in a
-    #   child's thread
+    #   child's thread. It returns :pending where it didn't come to what failed before.
     def initialize(name:, every:, patience: 30, at_exit: true, in_child: nil, &work)
       @name = name
       @every = every
@@ -238,8 +238,7 @@ module Memprofiler
     end
 
     def run(occasion)
-      do_work(occasion)
-      @complained = false
+      @complained = false unless do_work(occasion) == :pending
     rescue *FAULTS => e
       complain(e.is_a?(Error) ? e.message : "#{e.class}: #{e.message}") unless @complained
       @complained = true

@@ -122,7 +122,7 @@ module Memprofiler
     def work(occasion)
       take_delta if occasion != :tick || clock >= @next_profile
       send_all(occasion == :last) if occasion != :tick || clock >= @next_attempt
-      true
+      @queue.empty? || :pending
     rescue StandardError => e
       @last_error = e.message
       raise
