@@ -23,11 +23,11 @@ require_relative "memprofiler/current"
 module Memprofiler
   autoload :ActiveJobLabels, File.join(__dir__, "memprofiler/active_job_labels.rb")
   autoload :Background, File.join(__dir__, "memprofiler/background.rb")
-  autoload :FileFlusher, File.join(__dir__, "memprofiler/file_flusher.rb")
-  autoload :SidekiqMiddleware, File.join(__dir__, "memprofiler/sidekiq_middleware.rb")
   autoload :Delta, File.join(__dir__, "memprofiler/delta.rb")
   autoload :FileFlusher, File.join(__dir__, "memprofiler/file_flusher.rb")
   autoload :PyroscopeExporter, File.join(__dir__, "memprofiler/pyroscope_exporter.rb")
+  autoload :SidekiqMiddleware, File.join(__dir__, "memprofiler/sidekiq_middleware.rb")
+
   self.own_folder = File.expand_path("memprofiler", __dir__) # frames of its files, and of this one, are left out
 
   # Profiles a block. What the block returns is lost: let it assign what is needed.
