@@ -187,7 +187,7 @@ RSpec.describe "Memprofiler::Background" do
   end
 
   it "does no harm in a child that another Ractor forks" do
-    expect(result(<<~RUBY)).to have_attributes(value: [0, "last"], err: /\A(?:.*Ractor is experimental.*\n)?\z/)
+    program = <<~RUBY
       b = background.start
       ractor = Ractor.new { fork { nil } }
       pid = ractor.respond_to?(:value) ? ractor.value : ractor.take
@@ -196,6 +196,10 @@ RSpec.describe "Memprofiler::Background" do
       b.stop
       [status, of($$).last]
     RUBY
+    # On 3.1 it may crash in Ruby's own atfork (EBUSY), with nothing of ours in it.
+    answer = nil
+    5.times { break unless (answer = result(program)).err.include?("EBUSY") }
+    expect(answer).to have_attributes(value: [0, "last"], err: /\A(?:.*Ractor is experimental.*\n)?\z/)
   end
 
   it "lives as long as it runs, whoever forgets it, and leaves nothing behind when it's stopped" do

@@ -103,7 +103,7 @@ RSpec.describe Memprofiler do
     errors = classes.select { |klass| klass <= StandardError }
     expect(errors.map { |klass| klass.name.delete_prefix("Memprofiler::") })
       .to contain_exactly("Error", "NotStartedError", "AlreadyStartedError", "RactorError", "EncodeError", "ReadError",
-                          "DecodeError", "WriteError", "MissingLabelError")
+                          "DecodeError", "WriteError", "PushError", "MissingLabelError")
     expect(errors).to all be <= Memprofiler::Error
   end
 end
