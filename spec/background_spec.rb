@@ -186,7 +186,8 @@ RSpec.describe "Memprofiler::Background" do
     RUBY
   end
 
-  it "does no harm in a child that another Ractor forks" do
+  # On 3.1.2 such a child may crash, or hang, in Ruby's own atfork, with nothing of ours in it.
+  it "does no harm in a child that another Ractor forks", unless: Memprofiler::VMFaults::RACTORS_CRASH do
     program = <<~RUBY
       b = background.start
       ractor = Ractor.new { fork { nil } }
@@ -196,10 +197,7 @@ RSpec.describe "Memprofiler::Background" do
       b.stop
       [status, of($$).last]
     RUBY
-    # On 3.1 it may crash in Ruby's own atfork (EBUSY), with nothing of ours in it.
-    answer = nil
-    5.times { break unless (answer = result(program)).err.include?("EBUSY") }
-    expect(answer).to have_attributes(value: [0, "last"], err: /\A(?:.*Ractor is experimental.*\n)?\z/)
+    expect(result(program)).to have_attributes(value: [0, "last"], err: /\A(?:.*Ractor is experimental.*\n)?\z/)
   end
 
   it "lives as long as it runs, whoever forgets it, and leaves nothing behind when it's stopped" do
