@@ -361,5 +361,6 @@ void mp_init_collector(VALUE memprofiler)
     rb_define_method(cCollector, "flush", mp_collector_flush, -1);
     rb_define_private_method(cCollector, "allocations", collector_allocations, 0);
     rb_define_private_method(cCollector, "flush_block", mp_collector_flush_block, 1);
+    rb_define_private_method(cCollector, "flush_allocs", mp_collector_flush_allocs, 1);
     rb_define_method(cCollector, "stats", mp_collector_stats, 0);
 }

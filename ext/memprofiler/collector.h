@@ -37,6 +37,7 @@ void mp_init_collector(VALUE memprofiler);
 int mp_boolean(const char *name, VALUE value);
 VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self);
 VALUE mp_collector_flush_block(VALUE self, VALUE labels);
+VALUE mp_collector_flush_allocs(VALUE self, VALUE collect);
 void mp_init_flush(VALUE memprofiler);
 /* stats.c */
 VALUE mp_collector_stats(VALUE self);

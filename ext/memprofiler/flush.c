@@ -30,6 +30,7 @@ typedef struct {
     mp_collector *collector;
     mp_run *run; /* work's */
     unsigned labels;
+    int alloc_first;
     uint64_t heap_bytes; /* 0: not asked for */
     int64_t time_nanos;
     mp_snapshot *snapshot;
@@ -151,6 +152,7 @@ static void *encode(void *arg)
         .comments = f->comments.lines,
         .n_comments = f->comments.count,
         .time_nanos = f->time_nanos,
+        .alloc_first = f->alloc_first,
     };
     f->error = mp_snapshot_encode(f->snapshot, &header, &f->out);
     return NULL;
@@ -253,7 +255,7 @@ int mp_boolean(const char *name, VALUE value)
 
 /* ---------------------------------------------------------------------------------------------- */
 
-static VALUE flush_now(VALUE self, unsigned labels, int collect, int heap)
+static VALUE flush_now(VALUE self, unsigned labels, int collect, int heap, int alloc_first)
 {
     mp_collector *collector = mp_collector_of(self);
     mp_require_main_ractor();
@@ -274,6 +276,7 @@ static VALUE flush_now(VALUE self, unsigned labels, int collect, int heap)
     f->work.let_go = let_go;
     f->collector = collector;
     f->labels = labels;
+    f->alloc_first = alloc_first;
     f->run = collector->run;
     f->run->alone = alone;
     VALUE profile = mp_work_do(&f->work, f->run, flush_body);
@@ -309,7 +312,7 @@ VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self)
     unsigned labels = given[0] == Qundef ? 0 : label_bits(given[0]);
     int collect = mp_boolean("gc", given[1]);
     int heap = mp_boolean("heap", given[2]);
-    return flush_now(self, labels, collect, heap);
+    return flush_now(self, labels, collect, heap, 0);
 }
 
 /*
@@ -318,7 +321,16 @@ VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self)
  */
 VALUE mp_collector_flush_block(VALUE self, VALUE labels)
 {
-    return flush_now(self, label_bits(labels), 1, 1);
+    return flush_now(self, label_bits(labels), 1, 1, 0);
+}
+
+/*
+ * As flush(gc: collect), but that readers show alloc_space first: what Go's /allocs has.
+ * @api private
+ */
+VALUE mp_collector_flush_allocs(VALUE self, VALUE collect)
+{
+    return flush_now(self, 0, mp_boolean("gc", collect), 0, 1);
 }
 
 void mp_init_flush(VALUE memprofiler)

@@ -151,7 +151,8 @@ static void test_first_samples(void)
 /* ---- snapshots ------------------------------------------------------------------------------- */
 
 static const char *const comments[] = {"interval: 1", "ruby: none"};
-static const mp_snapshot_header header = {comments, 2, 123456789};
+static const mp_snapshot_header header = {
+    .comments = comments, .n_comments = 2, .time_nanos = 123456789};
 
 static mp_buffer encoded(mp_snapshot *snapshot)
 {

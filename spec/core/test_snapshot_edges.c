@@ -90,7 +90,8 @@ static void test_header(void)
     mp_snapshot *snapshot = begin(p, 0, 1);
     copy_all(snapshot);
     const char *comments[] = {"interval: 512", "count", "", "interval: 512"};
-    mp_snapshot_header header = {comments, 4, INT64_C(1796000000123456789)};
+    mp_snapshot_header header = {
+        .comments = comments, .n_comments = 4, .time_nanos = INT64_C(1796000000123456789)};
     mp_pprof_decoded decoded = encode(snapshot, &header);
     check_header(&decoded.profile, 512);
     CHECK_INT(decoded.profile.time_nanos, INT64_C(1796000000123456789));

@@ -34,6 +34,7 @@ typedef struct {
     const char *const *comments;
     uint32_t n_comments;
     int64_t time_nanos;
+    int alloc_first; /* readers show alloc_space, not inuse_space, unless told otherwise */
 } mp_snapshot_header;
 
 /* `owner` is the thread that takes it, for mp_snapshots_keep. */

@@ -260,7 +260,7 @@ static int write_output(const output *o, const mp_snapshot_header *header, mp_bu
         .n_types = N_VALUES,
         .comments = o->comments,
         .n_comments = header->n_comments,
-        .default_sample_type = lit[LIT_INUSE_SPACE],
+        .default_sample_type = lit[header->alloc_first ? LIT_ALLOC_SPACE : LIT_INUSE_SPACE],
         .period_type = lit[LIT_OBJECTS],
         .period_unit = lit[LIT_COUNT],
         .mapping_file = lit[LIT_RUBY],
