@@ -28,6 +28,7 @@ module Memprofiler
   autoload :PyroscopeExporter, File.join(__dir__, "memprofiler/pyroscope_exporter.rb")
   autoload :SidekiqMiddleware, File.join(__dir__, "memprofiler/sidekiq_middleware.rb")
 
+  autoload :Rack, File.join(__dir__, "memprofiler/rack/middleware.rb")
   self.own_folder = File.expand_path("memprofiler", __dir__) # frames of its files, and of this one, are left out
 
   # Profiles a block. What the block returns is lost: let it assign what is needed.

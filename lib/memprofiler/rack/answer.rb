@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+module Memprofiler
+  class Rack
+    # What is sent back, as Rack 2 and 3 both allow it.
+    #
+    # @api private
+    module Answer
+      TEXT = "text/plain; charset=utf-8"
+      HTML = "text/html; charset=utf-8"
+      COMMON = { "x-content-type-options" => "nosniff", "cache-control" => "no-store" }.freeze
+      # The pages have no script, and load nothing.
+      HTML_POLICY = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; frame-ancestors 'none'"
+      private_constant :COMMON, :HTML_POLICY
+
+      module_function
+
+      # @return [Array(Integer, Hash, Array<String>)]
+      def make(status, type, body, headers = {})
+        [status, { "content-type" => type, "content-length" => body.bytesize.to_s, **COMMON, **headers }, [body]]
+      end
+
+      def text(body)
+        make(200, TEXT, body)
+      end
+
+      def html(body)
+        make(200, HTML, body, { "content-security-policy" => HTML_POLICY })
+      end
+
+      # A deflater would pack it again.
+      def profile(body, name)
+        make(200, "application/octet-stream", body, { "content-disposition" => "attachment; filename=\"#{name}\"",
+                                                      "cache-control" => "no-store, no-transform" })
+      end
+
+      # pprof prints what has this header.
+      def error(status, message, headers = {})
+        make(status, TEXT, "#{message}\n", { "x-go-pprof" => "1", **headers })
+      end
+
+      # To a HEAD: no body, and no length, as nothing was made of which it could be told.
+      def head(answer)
+        status, headers, = answer
+        [status, headers.except("content-length"), []]
+      end
+
+      # A request that gets an error.
+      class Refusal < Error
+        attr_reader :status, :headers
+
+        # @param status [Integer] of HTTP
+        # @param message [String]
+        # @param headers [Hash{String => String}]
+        def initialize(status, message, headers = {})
+          super(message)
+          @status = status
+          @headers = headers
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,46 @@
+# frozen_string_literal: true
+
+require_relative "app"
+require_relative "endpoint_labels"
+
+module Memprofiler
+  # Serves profiles of a running program, as Go's net/http/pprof does, so that `go tool pprof` and the
+  # scrapers for Go's profiles can read them. Needs no gem, and goes with Rack 2 and 3.
+  #
+  # @example config.ru
+  #   require "memprofiler/rack"
+  #   use Memprofiler::Rack
+  # @example Rails, in config/application.rb
+  #   config.middleware.use Memprofiler::Rack, label: true
+  class Rack
+    # @param app [#call]
+    # @param label [true, #call, nil] gives what the app allocates a label `endpoint`. true: under Rails
+    #   "posts#index", from the controller's action on; else "GET /posts/:id", made of the path, in which
+    #   what looks like an id is ":id". A callable is given the env before the app is called, and returns the
+    #   name, or nil for none; what it raises is said once, and the request goes on without a label.
+    #   nil: no labels
+    # @param max_endpoints [Integer] how many names there may be, 1..10,000; from then on a new one is "(other)"
+    # @param options what {App#initialize} takes
+    # @raise [ArgumentError, TypeError] naming the option and what is allowed
+    # @raise [AlreadyStartedError] see {App#initialize}
+    def initialize(app, label: nil, max_endpoints: EndpointLabels::MAX, **options)
+      raise TypeError, "app must respond to call, as a Rack app does" unless app.respond_to?(:call)
+
+      Options.label(label)
+      Options.integer("max_endpoints", max_endpoints, 1..10_000)
+      @app = app
+      @endpoint = App.new(**options)
+      @path = @endpoint.path
+      @labels = label && EndpointLabels.new(label, max_endpoints)
+    end
+
+    # @param env [Hash]
+    # @return [Array(Integer, Hash, #each)] the app's own answer, or a profile
+    def call(env)
+      path = env["PATH_INFO"]
+      return @endpoint.call(env) if path&.start_with?(@path) && @endpoint.serves?(path)
+
+      @labels ? @labels.call(@app, env) : @app.call(env)
+    end
+  end
+end

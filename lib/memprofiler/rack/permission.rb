@@ -1,0 +1,50 @@
+# frozen_string_literal: true
+
+module Memprofiler
+  class Rack
+    # Who may read profiles, unless the program says so itself: this machine, without a proxy between.
+    #
+    # A header can be written by whoever sends the request, so none makes it loopback. But one that proxies
+    # add tells that the request has come by one, and the peer's address is the proxy's. A Host that is not this
+    # machine's is what a browser sends which was led here by a name that now points to 127.0.0.1 (DNS
+    # rebinding), and Sec-Fetch-Site what it sends for another site's page.
+    #
+    # @api private
+    module Permission
+      ADDRESS = /\A(?:::ffff:)?127(?:\.\d{1,3}){3}\z|\A(?:0{0,4}:){2,7}0{0,3}1\z/i
+      HOST = /\A(?:(?:[a-z0-9-]+\.)*localhost\.?|127(?:\.\d{1,3}){3}|\[::(?:1|ffff:127(?:\.\d{1,3}){3})\])(?::\d*)?\z/i
+      PROXY = %w[HTTP_FORWARDED HTTP_X_REAL_IP HTTP_CLIENT_IP HTTP_X_CLIENT_IP HTTP_TRUE_CLIENT_IP HTTP_VIA
+                 HTTP_X_CLUSTER_CLIENT_IP HTTP_CF_CONNECTING_IP HTTP_FASTLY_CLIENT_IP HTTP_FLY_CLIENT_IP].freeze
+      PROXY_PREFIX = "HTTP_X_FORWARDED" # -For, -Host, -Proto, ...
+      REMEDY = "Say who may with Memprofiler::Rack's option permit: ->(env) { ... }"
+      private_constant :ADDRESS, :HOST, :PROXY, :PROXY_PREFIX, :REMEDY
+
+      module_function
+
+      # @param env [Hash]
+      # @return [String, nil] why not; nil: it's permitted
+      def refusal(env)
+        reason = if !env["REMOTE_ADDR"].to_s.match?(ADDRESS)
+                   "profiles are for requests from this machine"
+                 elsif proxied?(env)
+                   "profiles are for requests that did not come by a proxy"
+                 elsif !host?(env["HTTP_HOST"])
+                   "profiles are for requests to localhost, by that name"
+                 elsif env["HTTP_SEC_FETCH_SITE"] == "cross-site"
+                   "profiles are not for pages of other sites"
+                 end
+        reason && "#{reason}. #{REMEDY}"
+      end
+
+      def proxied?(env)
+        env.each_key.any? { |key| key.start_with?(PROXY_PREFIX) || PROXY.include?(key) }
+      end
+      private_class_method :proxied?
+
+      def host?(host)
+        host.nil? || host.empty? || host.match?(HOST)
+      end
+      private_class_method :host?
+    end
+  end
+end
