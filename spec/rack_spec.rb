@@ -492,6 +492,39 @@ RSpec.describe Memprofiler::Rack do
         .to output("memprofiler: the label of requests: KeyError: mine (said once; requests go on without)\n").to_stderr
     end
 
+    # A stand-in with the three things of Rails that are relied upon.
+    it "are set where a controller's action begins, where there are controllers" do
+      answer = Child.value(<<~RUBY)
+        require "memprofiler/rack"
+        Request = Struct.new(:env) do
+          def get_header(name) = env[name]
+        end
+        module ActionController
+          class Base
+            attr_accessor :request
+            def self.controller_path = "posts"
+            def process(action, *words) = [action, words, Memprofiler.labels]
+          end
+        end
+        module ActiveSupport
+          def self.on_load(name, &block) = name == :action_controller && ActionController::Base.class_eval(&block)
+        end
+        class Admin < ActionController::Base
+          def self.controller_path = "admin/posts"
+        end
+        app = lambda do |env|
+          controller = [ActionController::Base.new, Admin.new]
+          controller.each { |one| one.request = Request.new(env) }
+          [200, {}, [Memprofiler.labels, *controller.map { |one| one.process(:index, 1) }]]
+        end
+        labelled = Memprofiler::Rack.new(app, collector: Memprofiler::Collector.new, label: true)
+        plain = Memprofiler::Rack.new(app, collector: Memprofiler::Collector.new)
+        [labelled, plain].map { |stack| stack.call("PATH_INFO" => "/posts/1")[2] }
+      RUBY
+      posts, admin = %w[posts#index admin/posts#index].map { |name| [:index, [1], { endpoint: name }] }
+      expect(answer).to eq([[{}, posts, admin], [{}, [:index, [1], {}], [:index, [1], {}]]])
+    end
+
     it "of more names than there may be are (other)" do
       expect(endpoints("/a", "/b", "/c", "/a", "/d", label: true, max_endpoints: 2)).to match("GET /a" => about(22), "GET /b" => about(11), "(other)" => about(22))
     end
