@@ -26,9 +26,9 @@ module Memprofiler
   autoload :Delta, File.join(__dir__, "memprofiler/delta.rb")
   autoload :FileFlusher, File.join(__dir__, "memprofiler/file_flusher.rb")
   autoload :PyroscopeExporter, File.join(__dir__, "memprofiler/pyroscope_exporter.rb")
+  autoload :Rack, File.join(__dir__, "memprofiler/rack/middleware.rb")
   autoload :SidekiqMiddleware, File.join(__dir__, "memprofiler/sidekiq_middleware.rb")
 
-  autoload :Rack, File.join(__dir__, "memprofiler/rack/middleware.rb")
   self.own_folder = File.expand_path("memprofiler", __dir__) # frames of its files, and of this one, are left out
 
   # Profiles a block. What the block returns is lost: let it assign what is needed.
