@@ -80,7 +80,6 @@ module Memprofiler
         else "an instance of #{value.class}"
         end
       end
-      private_class_method :shown
     end
   end
 end

@@ -7,8 +7,7 @@ module Memprofiler
     # @api private
     module Options
       PATH = %r{\A(?:/[A-Za-z0-9._~-]+)+\z}
-      SHOWN = 80 # characters of what was given
-      private_constant :PATH, :SHOWN
+      private_constant :PATH
 
       module_function
 
@@ -57,7 +56,7 @@ module Memprofiler
       end
 
       def refuse(error, name, allowed, value)
-        raise error, "#{name} must be #{allowed}, not #{shown(value)}"
+        raise error, "#{name} must be #{allowed}, not #{Profile::Arguments.shown(value)}"
       end
       private_class_method :refuse
 
@@ -65,16 +64,6 @@ module Memprofiler
         number.to_s.gsub(/(?<=\d)(?=(?:\d{3})+\z)/, ",")
       end
       private_class_method :digits
-
-      def shown(value)
-        case value
-        when nil, true, false, Numeric, Symbol, String
-          text = value.inspect
-          text.length > SHOWN ? "#{text[0, SHOWN]}..." : text
-        else "an instance of #{value.class}"
-        end
-      end
-      private_class_method :shown
     end
   end
 end
