@@ -97,10 +97,16 @@ module Memprofiler
 
     def running_with(options)
       return unless @current&.running?
-      return @current if options.empty? || options == @current_options
+      return @current if options.empty? || with_defaults(options) == with_defaults(@current_options)
 
       raise AlreadyStartedError, "the process' collector runs already, with #{told(@current_options)}, " \
                                  "not #{told(options)}"
+    end
+
+    # What {Collector#initialize} makes of what isn't given.
+    def with_defaults(options)
+      { interval: 512, max_depth: 512, max_samples: options[:interval] == 1 ? nil : 200_000, track_one_in: 1,
+        liveness: :auto, seed: nil }.merge(options)
     end
 
     def told(options)
