@@ -186,20 +186,6 @@ RSpec.describe "Memprofiler::Background" do
     RUBY
   end
 
-  # On 3.1.2 such a child may crash, or hang, in Ruby's own atfork, with nothing of ours in it.
-  it "does no harm in a child that another Ractor forks", unless: Memprofiler::VMFaults::RACTORS_CRASH do
-    program = <<~RUBY
-      b = background.start
-      ractor = Ractor.new { fork { nil } }
-      pid = ractor.respond_to?(:value) ? ractor.value : ractor.take
-      Process.wait(pid)
-      status = $?.exitstatus
-      b.stop
-      [status, of($$).last]
-    RUBY
-    expect(result(program)).to have_attributes(value: [0, "last"], err: /\A(?:.*Ractor is experimental.*\n)?\z/)
-  end
-
   it "lives as long as it runs, whoever forgets it, and leaves nothing behind when it's stopped" do
     expect(value(<<~RUBY)).to eq([true, 0, 0])
       def forget = background(every: 0.05).start && nil

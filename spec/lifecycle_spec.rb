@@ -453,6 +453,7 @@ RSpec.describe Memprofiler::Collector, "lifecycle" do
           collector = Memprofiler::Collector.new(interval: 1).start
           mass = Array.new(400_000) { [1] }
           strings = Array.new(5_000) { String.new(capacity: 10) }.each { |string| string << "x" * 1_000 }
+          GC.start # what no collection has seen alive is not in use
           collector.flush if which == :stop # names all
           other = Thread.new { Thread.stop; mass = nil; GC.start; collector.stats }
           sleep 0.01 until other.stop?

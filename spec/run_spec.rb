@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "shellwords"
 require_relative "support/command"
 
 RSpec.describe "memprofiler run", :command do
@@ -418,22 +417,6 @@ RSpec.describe "memprofiler run", :command do
       expect(result.err).to match(/^memprofiler run: ruby \d+: no profile could be saved: Errno::EACCES: Permission denied .*\.memprofiler/)
       expect(result.err).to include("1 process left no profile")
       expect(run_ruby("-e", "Process::UID.change_privilege(65_534)", options: %w[--quiet]).err).to eq("")
-    end
-
-    # On 3.1.2 such a child may crash, or hang, in Ruby's own atfork.
-    it "may fork in another Ractor, whose child is not profiled", unless: Memprofiler::VMFaults::RACTORS_CRASH do
-      program = <<~RUBY
-        ractor = Ractor.new { Process.wait(fork { Array.new(1_000) { [1] } && exit(7) }) && $?.exitstatus }
-        p ractor.respond_to?(:value) ? ractor.value : ractor.take
-      RUBY
-      bare = `#{Command::RUBY} -W0 -e #{Shellwords.escape(program)} 2>&1` # 4.0 refuses
-      result = run_ruby("-W0", "-e", program)
-      expect(profiles.size).to eq(1)
-      if bare == "7\n"
-        expect([result.status.exitstatus, result.out]).to eq([0, "7\n"])
-      else
-        expect(result.err[/\S+Error/]).to eq(bare[/\S+Error/])
-      end
     end
 
     # The run had nothing, and took its folder along.

@@ -218,12 +218,12 @@ static int running(const mp_collector *collector)
 /* Lets interrupts in. */
 static void tidy_hooks(void)
 {
-    if (!MP_HOOKS_ARE_GLOBAL || mp_hooks_one_ractor()) mp_hooks_tidy();
+    if (!MP_HOOKS_ARE_GLOBAL || mp_hooks_one_ractor() > 0) mp_hooks_tidy();
 }
 
 /*
  * All that lets others in comes before a run is made. If a Ractor began meanwhile, all over again,
- * where that matters. Whether there is one only.
+ * where that matters. Whether there is one only, as mp_hooks_one_ractor has it.
  */
 static int get_ready(const mp_collector *collector)
 {
@@ -257,7 +257,7 @@ static uint64_t heap_before(int argc, VALUE *argv)
     if (!key) key = rb_intern("heap");
     rb_scan_args(argc, argv, "0:", &keywords);
     rb_get_kwargs(keywords, &key, 0, 1, &heap);
-    return mp_boolean("heap", heap) && mp_hooks_one_ractor() ? mp_heap_bytes() : 0;
+    return mp_boolean("heap", heap) && mp_hooks_one_ractor() > 0 ? mp_heap_bytes() : 0;
 }
 
 /*
@@ -288,7 +288,7 @@ static VALUE collector_start(int argc, VALUE *argv, VALUE self)
     mp_run *run = mp_run_new(&collector->options, collector->liveness);
     if (!run) rb_raise(mp_eError, "no memory to start a collector");
     run->heap_before = heap;
-    run->alone = alone;
+    run->alone = alone != 0;
     mp_run *earlier = collector->run;
     collector->run = run;
     int error = mp_run_start(run, self);
@@ -314,7 +314,7 @@ static VALUE collector_stop(VALUE self)
     int alone = mp_hooks_one_ractor(); /* lets others in, who may have started anew */
     if (running(collector)) {
         mp_hooks_check(collector->run); /* if they are lost, the profile has to say so */
-        collector->run->alone = alone;
+        if (alone >= 0) collector->run->alone = alone;
         mp_stop_in_pieces(collector->run);
     }
     return self;

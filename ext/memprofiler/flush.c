@@ -48,12 +48,18 @@ static void check(int error)
     if (error) rb_raise(mp_eEncode, "the profile could not be encoded (error %d)", error);
 }
 
+/* Where nobody can say, what was known before is the best guess: sizes would be missing. */
+static void note_alone(mp_run *run, int one_ractor)
+{
+    if (one_ractor >= 0) run->alone = one_ractor;
+}
+
 /* Another Ractor may have begun while others had the GVL. */
 static void offer_gvl_and_look(mp_work *w)
 {
     if (!mp_work_offer_gvl(w)) return;
     mp_work_own_ends(w); /* before a question that lets others in */
-    w->run->alone = mp_hooks_one_ractor();
+    note_alone(w->run, mp_hooks_one_ractor());
     mp_work_own_begins(w);
 }
 
@@ -206,7 +212,7 @@ static VALUE stop_body(VALUE arg)
     name(w);
     mp_run_stop(run, measure(w));
     mp_work_own_ends(w); /* before a question that lets others in */
-    if (!MP_HOOKS_ARE_GLOBAL || mp_hooks_one_ractor()) {
+    if (!MP_HOOKS_ARE_GLOBAL || mp_hooks_one_ractor() > 0) {
         run->met = 0;
         mp_hooks_tidy();
     }
@@ -272,13 +278,13 @@ static VALUE flush_now(VALUE self, unsigned labels, int collect, int heap, int a
     VALUE keeper;
     flush *f = (flush *)mp_work_new(sizeof *f, &keeper);
     int alone = mp_hooks_one_ractor(); /* lets others in, who may have started anew */
-    if (heap && alone) f->heap_bytes = mp_heap_bytes();
+    if (heap && alone > 0) f->heap_bytes = mp_heap_bytes();
     f->work.let_go = let_go;
     f->collector = collector;
     f->labels = labels;
     f->alloc_first = alloc_first;
     f->run = collector->run;
-    f->run->alone = alone;
+    note_alone(f->run, alone);
     VALUE profile = mp_work_do(&f->work, f->run, flush_body);
     RB_GC_GUARD(keeper);
     RB_GC_GUARD(self);

@@ -172,7 +172,7 @@ int mp_hooks_one_ractor(void)
         if (!mp_one_ractor()) return 0;
         if (events() == before) return 1;
     }
-    return 0;
+    return -1;
 }
 
 int mp_hooks_arm(mp_run *run)

@@ -37,10 +37,11 @@ int mp_hooks_stop_all(const char *reason);
 void mp_hooks_check(mp_run *run);
 
 /*
- * Sure that there was no Ractor but the main one at its end: mp_one_ractor may be wrong when it
- * returns, as `Ractor.count` lets interrupts in after it has counted. But one that was begun since is
- * an allocation, which a hook has met; where no hook is on it's as sure as that nothing waited to come in. May
- * say 0 where others allocate. Lets interrupts in: may leave by longjmp.
+ * 1: sure that there was no Ractor but the main one at its end; 0: there is one; negative: who knows,
+ * as others allocate all the while. mp_one_ractor may be wrong when it returns, as `Ractor.count` lets
+ * interrupts in after it has counted. But one that was begun since is an allocation, which a hook has
+ * met; where no hook is on it's as sure as that nothing waited to come in. Lets interrupts in: may leave
+ * by longjmp.
  */
 int mp_hooks_one_ractor(void);
 
