@@ -101,7 +101,7 @@ RSpec.describe Memprofiler::Collector, "and fork", if: Process.respond_to?(:fork
       end
     RUBY
     answers.each do |alive, lost|
-      expect(alive).to be_between(401, 410)
+      expect(alive).to be_between(401, 404)
       expect(lost).to eq(0)
     end
   end
