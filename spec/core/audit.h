@@ -5,6 +5,7 @@
 #ifndef MEMPROFILER_SPEC_AUDIT_H
 #define MEMPROFILER_SPEC_AUDIT_H
 
+#include "audit_words.h"
 #include "check.h"
 #include "recorder.h"
 
@@ -53,7 +54,6 @@ static inline void audit_raw_sites(const mp_recorder *r, audit_refs *found)
 static inline void audit_raw_stacks(const mp_recorder *r, audit_refs *found)
 {
     uint32_t in_use = 0;
-    size_t words = 0;
     for (uint32_t id = 1; id <= r->raw_stacks.slabs.top; id++) {
         const mp_stack *stack = mp_stacks_at(&r->raw_stacks, id);
         if (!stack->refs) {
@@ -61,13 +61,13 @@ static inline void audit_raw_stacks(const mp_recorder *r, audit_refs *found)
             continue;
         }
         in_use++;
-        words += stack->depth;
         CHECK_UINT(stack->refs, found->stacks[id] + (stack->flags & AUDIT_STACK_RETIRED ? 0 : 1));
         if (id == r->overflow_stack) continue; /* there for ever, as its frame is */
-        for (uint32_t i = 0; i < stack->depth; i++) found->frames[stack->words[i] >> 32]++;
+        mp_words at = stack->words;
+        for (uint32_t i = 0; i < stack->depth; i++) found->frames[mp_words_next(&at) >> 32]++;
     }
     CHECK_UINT(r->raw_stacks.slabs.in_use, in_use);
-    CHECK_UINT(r->raw_stacks.words, words);
+    audit_words(&r->raw_stacks);
 }
 
 /* Frames, classes or threads; their names are counted in `names`. Made-up things, which never had
@@ -105,8 +105,10 @@ static inline void audit_named(const mp_recorder *r, audit_refs *found)
     for (uint32_t id = 1; id <= r->named_stacks.slabs.top; id++) {
         const mp_stack *stack = mp_stacks_at(&r->named_stacks, id);
         CHECK(stack->refs > 0); /* for ever */
-        for (uint32_t i = 0; i < stack->depth; i++) found->locations[stack->words[i]]++;
+        mp_words at = stack->words;
+        for (uint32_t i = 0; i < stack->depth; i++) found->locations[mp_words_next(&at)]++;
     }
+    audit_words(&r->named_stacks);
     for (uint32_t id = 1; id <= r->named_sites.slabs.top; id++) {
         const mp_site *site = mp_site_at(&r->named_sites, id);
         CHECK(site->record.refs > 0 && site->stack > 0);

@@ -30,8 +30,10 @@ static inline uint32_t shape_of(const program *p, uint32_t named_stack)
     for (uint32_t s = 0; s < SHAPES; s++) {
         if (p->shape[s].depth != stack->depth) continue;
         uint32_t i = 0;
+        mp_words at = stack->words;
         for (; i < stack->depth; i++) {
-            const mp_location *location = mp_locations_at(&r->functions, (uint32_t)stack->words[i]);
+            const mp_location *location =
+                mp_locations_at(&r->functions, (uint32_t)mp_words_next(&at));
             const mp_function *function = mp_functions_at(&r->functions, location->function);
             uint32_t f = p->shape[s].function[i];
             if (number_in(r, function->name, "f") != f / 2 || function->start_line != f) break;

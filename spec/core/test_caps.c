@@ -136,11 +136,11 @@ static void test_full_tables(void)
 static void test_full_words(void)
 {
     program *p = exact_program(1);
-    p->recorder->raw_stacks.words_cap = 90;
+    p->recorder->raw_stacks.count.cap = 90;
     some_steps(p, 3000);
     CHECK(check_totals(p).alloc_objects > 0);
     CHECK(p->recorder->counts.overflow > 0);
-    CHECK(p->recorder->raw_stacks.words <= 90);
+    CHECK(p->recorder->raw_stacks.count.words <= 90);
     audit(p->recorder);
     program_free(p);
 }

@@ -37,10 +37,12 @@ static const char *stack_text(mp_recorder *r, uint32_t named)
 {
     static char text[1024];
     const mp_stack *stack = mp_stacks_at(&r->named_stacks, named);
+    mp_words words = stack->words;
     size_t at = 0;
     text[0] = '\0';
     for (uint32_t i = 0; i < stack->depth; i++) {
-        const mp_location *location = mp_locations_at(&r->functions, (uint32_t)stack->words[i]);
+        const mp_location *location =
+            mp_locations_at(&r->functions, (uint32_t)mp_words_next(&words));
         const mp_function *function = mp_functions_at(&r->functions, location->function);
         const mp_string *name = mp_strings_at(&r->strings, function->name);
         at += (size_t)sprintf(text + at, "%s%.*s:%u", i ? " " : "", (int)name->length, name->bytes,

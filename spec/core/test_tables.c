@@ -1,4 +1,4 @@
-/* The tables everything stands on: slabs, index, records, stacks; each against a simple model. */
+/* The tables everything stands on: slabs, index, records; each against a simple model. */
 #include "check.h"
 #include "dice.h"
 #include "error.h"
@@ -6,7 +6,6 @@
 #include "mem.h"
 #include "records.h"
 #include "slabs.h"
-#include "stacks.h"
 
 #include <stdlib.h>
 
@@ -241,77 +240,6 @@ static void test_records(uint64_t seed, uint32_t cap)
     mp_records_destroy(&records);
 }
 
-/* ---- stacks ---------------------------------------------------------------------------------- */
-
-#define SHAPES 600u
-
-/* Depth 0 to 5, words from a few, so that many share a beginning. */
-static uint32_t shape_words(uint32_t shape, uint64_t words[5])
-{
-    uint32_t depth = 0;
-    for (; shape > 0; shape /= 4, depth++) words[depth] = (uint64_t)(shape % 4) << 32 | depth;
-    return depth;
-}
-
-static void test_stacks(uint64_t seed, uint32_t cap, size_t words_cap)
-{
-    mp_stacks stacks;
-    static struct {
-        uint32_t id, refs;
-    } model[SHAPES];
-    memset(model, 0, sizeof model);
-    mp_stacks_init(&stacks, cap, words_cap);
-    dice d = dice_new(seed);
-    uint32_t distinct = 0;
-    size_t all_words = 0;
-    uint64_t words[5];
-
-    for (int i = 0; i < 30000; i++) {
-        uint32_t shape = dice_roll(&d, SHAPES), depth = shape_words(shape, words);
-        if (dice_roll(&d, 100) < (i < 15000 ? 55u : 45u)) {
-            if (model[shape].id) mp_mem_fail_after(0); /* a known one allocates nothing */
-            uint32_t id = mp_stacks_intern(&stacks, words, depth);
-            mp_mem_fail_after(-1);
-            if (!model[shape].id && (distinct == cap || all_words + depth > words_cap)) {
-                CHECK_UINT(id, 0);
-                continue;
-            }
-            if (!CHECK(id != 0)) return;
-            mp_stack *stack = mp_stacks_at(&stacks, id);
-            if (model[shape].id) {
-                CHECK_UINT(id, model[shape].id);
-            } else {
-                CHECK(!stack->user && !stack->flags);
-                CHECK_UINT(stack->depth, depth);
-                model[shape].id = id;
-                distinct++;
-                all_words += depth;
-            }
-            CHECK_UINT(stack->refs, ++model[shape].refs);
-        } else if (model[shape].refs) {
-            int gone = mp_stacks_release(&stacks, model[shape].id);
-            CHECK_INT(gone, model[shape].refs == 1);
-            if (--model[shape].refs) continue;
-            CHECK_UINT(mp_stacks_at(&stacks, model[shape].id)->refs, 0);
-            model[shape].id = 0;
-            distinct--;
-            all_words -= depth;
-        }
-        CHECK_UINT(stacks.slabs.in_use, distinct);
-        CHECK_UINT(stacks.words, all_words);
-    }
-    for (uint32_t shape = 0; shape < SHAPES; shape++) {
-        if (!model[shape].id) continue;
-        uint32_t depth = shape_words(shape, words);
-        const mp_stack *stack = mp_stacks_at(&stacks, model[shape].id);
-        CHECK_BYTES(stack->words, stack->depth * 8, words, depth * 8);
-        mp_stacks_retain(&stacks, model[shape].id);
-        CHECK_UINT(stack->refs, model[shape].refs + 1);
-    }
-    CHECK(mp_stacks_memsize(&stacks) >= all_words * 8);
-    mp_stacks_destroy(&stacks);
-}
-
 int main(void)
 {
     for (uint64_t seed = 1; seed <= 3; seed++) {
@@ -322,9 +250,6 @@ int main(void)
         test_index_random(seed, 16, UINT32_MAX / 15); /* up to the largest tag */
         test_records(seed, UINT32_MAX);
         test_records(seed, 100);
-        test_stacks(seed, UINT32_MAX, SIZE_MAX);
-        test_stacks(seed, 150, SIZE_MAX);
-        test_stacks(seed, UINT32_MAX, 700);
     }
     test_slabs_copied_directory();
     test_index_wraparound();

@@ -15,8 +15,9 @@ static int pending(const mp_refs *refs, uint32_t id)
 
 static int has_unnamed_frame(const mp_recorder *r, const mp_stack *stack)
 {
+    mp_words at = stack->words;
     for (uint32_t i = 0; !stack->user && i < stack->depth; i++) {
-        if (pending(&r->frames, (uint32_t)(stack->words[i] >> 32))) return 1;
+        if (pending(&r->frames, (uint32_t)(mp_words_next(&at) >> 32))) return 1;
     }
     return 0;
 }
@@ -33,11 +34,13 @@ static uint32_t named_stack_of(mp_recorder *r, uint32_t raw)
     mp_stack *stack = mp_stacks_at(&r->raw_stacks, raw);
     if (stack->user) return stack->user;
 
+    mp_words from = stack->words;
     uint64_t *words = r->scratch;
     uint32_t depth = 0, id = 0, i;
     for (i = 0; i < stack->depth; i++) {
-        uint32_t function = mp_refs_at(&r->frames, (uint32_t)(stack->words[i] >> 32))->name;
-        uint32_t line = (uint32_t)stack->words[i];
+        uint64_t word = mp_words_next(&from);
+        uint32_t function = mp_refs_at(&r->frames, (uint32_t)(word >> 32))->name;
+        uint32_t line = (uint32_t)word;
         uint32_t flags = mp_functions_at(&r->functions, function)->flags;
         if (flags & MP_FUNCTION_OURS) continue;
         /* Ruby 3.1 ends the main thread's stacks with a second <main>, at line 0. */
@@ -147,8 +150,9 @@ static void release_raw_stack(mp_recorder *r, uint32_t id)
 {
     mp_stack *stack = mp_stacks_at(&r->raw_stacks, id);
     if (stack->refs == 1) {
+        mp_words at = stack->words;
         for (uint32_t i = 0; i < stack->depth; i++) {
-            mp_refs_release(&r->frames, (uint32_t)(stack->words[i] >> 32));
+            mp_refs_release(&r->frames, (uint32_t)(mp_words_next(&at) >> 32));
         }
         /* The cache may name it, under a hash that nobody remembers. */
         mp_recorder_forget_stacks(r);
@@ -199,8 +203,9 @@ static void look_for_dead_frames(mp_recorder *r, uint32_t id)
 {
     mp_stack *stack = mp_stacks_at(&r->raw_stacks, id);
     if (!stack->refs || stack->flags & STACK_RETIRED) return;
+    mp_words at = stack->words;
     for (uint32_t i = 0; i < stack->depth; i++) {
-        if (!dead(&r->frames, (uint32_t)(stack->words[i] >> 32))) continue;
+        if (!dead(&r->frames, (uint32_t)(mp_words_next(&at) >> 32))) continue;
         stack->flags |= STACK_DEAD;
         return;
     }

@@ -136,18 +136,20 @@ static int same_frames(const mp_recorder *r, const mp_stack *stack, const uintpt
                        const int *lines, uint32_t depth, int truncated)
 {
     if (stack->depth != depth + (truncated != 0)) return 0;
+    mp_words at = stack->words;
     for (uint32_t i = 0; i < depth; i++) {
-        uint64_t word = stack->words[i];
+        uint64_t word = mp_words_next(&at);
         if ((uint32_t)word != (uint32_t)(lines[i] > 0 ? lines[i] : 0)) return 0;
         if (mp_refs_at(&r->frames, (uint32_t)(word >> 32))->address != frames[i]) return 0;
     }
-    return !truncated || stack->words[depth] == stack_word(MP_FRAME_TRUNCATED, 0);
+    return !truncated || mp_words_next(&at) == stack_word(MP_FRAME_TRUNCATED, 0);
 }
 
 static void retain_frames(mp_recorder *r, const mp_stack *stack)
 {
+    mp_words at = stack->words;
     for (uint32_t i = 0; i < stack->depth; i++) {
-        mp_refs_retain(&r->frames, (uint32_t)(stack->words[i] >> 32));
+        mp_refs_retain(&r->frames, (uint32_t)(mp_words_next(&at) >> 32));
     }
 }
 

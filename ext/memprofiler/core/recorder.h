@@ -34,7 +34,7 @@
 #include "stacks.h"
 #include "strings.h"
 
-/* Caps: what a runaway program can make the profiler hold, some 270 MB with every table full. */
+/* Caps: what a runaway program can make the profiler hold, some 300 MB with every table full. */
 #define MP_CAP_FRAMES (1u << 18)
 #define MP_CAP_CLASSES (1u << 17)
 #define MP_CAP_THREADS (1u << 16)

@@ -117,8 +117,9 @@ static void add_stack(output *o, uint32_t id)
     if (o->stack_at[id]) return;
     const mp_stack *stack = item(&o->snapshot->stacks, id);
     o->stack_at[id] = (uint32_t)o->n_frames + 1;
+    mp_words at = stack->words;
     for (uint32_t i = 0; i < stack->depth; i++) {
-        o->frames[o->n_frames++] = location_index(o, (uint32_t)stack->words[i]);
+        o->frames[o->n_frames++] = location_index(o, (uint32_t)mp_words_next(&at));
     }
 }
 

@@ -3,8 +3,8 @@
  * Two tables of this kind exist in a recorder: raw stacks, whose words are (frame number, line) as
  * the hook saw them, and named stacks, whose words are location numbers.
  *
- * Memory: an item owns its words; neither moves. Locks: the caller's.
- * Failure: 0, when memory or a cap (stacks, words) ran out.
+ * Memory: owned by the table; items don't move, and share outer words (words.h). Locks: the
+ * caller's. Failure: 0, when memory or a cap (stacks, words) ran out.
  */
 #ifndef MEMPROFILER_CORE_STACKS_H
 #define MEMPROFILER_CORE_STACKS_H
@@ -14,6 +14,7 @@
 
 #include "index.h"
 #include "slabs.h"
+#include "words.h"
 
 typedef struct {
     uint32_t tag;  /* first: a released item keeps the free list here */
@@ -22,14 +23,24 @@ typedef struct {
     uint32_t user;      /* the owner's: of a raw stack, the named stack it stands for, or 0 */
     uint32_t flags;     /* the owner's */
     uint32_t last_site; /* the owner's: of a raw stack, the site that was hit last */
-    uint64_t *words;
+    mp_words words;     /* a copy of this is read by mp_words_next, `depth` times */
 } mp_stack;
+
+/* Stacks added last, whose words the next one may share. */
+#define MP_STACKS_LIKELY 8u
+
+typedef struct {
+    uint32_t id;    /* 0: none */
+    uint32_t room;  /* words */
+    uint64_t *flat; /* all its words in a row, for comparing from the outer end */
+} mp_likely_stack;
 
 typedef struct {
     mp_slabs slabs;
     mp_index index;
-    size_t words;     /* of all stacks now */
-    size_t words_cap; /* never exceeded */
+    mp_words_count count;
+    mp_likely_stack likely[MP_STACKS_LIKELY];
+    uint32_t next_likely;
 } mp_stacks;
 
 void mp_stacks_init(mp_stacks *stacks, uint32_t cap, size_t words_cap);
