@@ -189,17 +189,17 @@ RSpec.describe "Memprofiler::FileFlusher" do
   end
 
   {
-    { dir: 3 } => [TypeError, "dir must be a String or a Pathname, not 3"],
-    { dir: "" } => [ArgumentError, /dir must not be empty/],
-    { every: 0 } => [ArgumentError, "every must be from 0.01 to 86400, not 0"],
-    { every: Float::NAN } => [ArgumentError, "every must be from 0.01 to 86400, not NaN"],
-    { every: "1" } => [TypeError, "every must be a number, not an instance of String"],
-    { keep: 0 } => [ArgumentError, "keep must be from 1 to 100000, not 0"],
-    { keep: 1.5 } => [TypeError, "keep must be an Integer, not an instance of Float"],
-    { collector: 1 } => [TypeError, "collector must be a Memprofiler::Collector, or nil for the process' own, not an instance of Integer"],
+    { dir: 3 } => [TypeError, "dir must be a String or a Pathname that isn't empty and has no NUL, not 3"],
+    { dir: "" } => [ArgumentError, /dir must be a String or a Pathname that isn't empty.*, not ""\z/],
+    { every: 0 } => [ArgumentError, "every must be a number from 0.01 to 86400, not 0"],
+    { every: Float::NAN } => [ArgumentError, "every must be a number from 0.01 to 86400, not NaN"],
+    { every: "1" } => [TypeError, 'every must be a number from 0.01 to 86400, not "1"'],
+    { keep: 0 } => [ArgumentError, "keep must be an Integer from 1 to 100000, not 0"],
+    { keep: 1.5 } => [TypeError, "keep must be an Integer from 1 to 100000, not 1.5"],
+    { collector: 1 } => [TypeError, "collector must be a Memprofiler::Collector, or nil for the process' own, not 1"],
     { labels: [:no] } => [ArgumentError, /labels must be among :class, :age, :thread and :pid, not :no/],
     { labels: nil } => [TypeError, /labels must be an Array/],
-    { gc: nil } => [TypeError, "gc must be true or false, not an instance of NilClass"]
+    { gc: nil } => [TypeError, "gc must be true or false, not nil"]
   }.each do |options, (error, message)|
     it "refuses #{options}" do
       expect { Memprofiler::FileFlusher.new(dir: "x", **options) }.to raise_error(error, message)

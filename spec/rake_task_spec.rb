@@ -128,11 +128,11 @@ RSpec.describe Memprofiler::RakeTask, :command do
     {
       "t.interval = 0" => "ArgumentError: interval must be an Integer from 1 to 1000000000, not 0",
       't.interval = "5"' => 'TypeError: interval must be an Integer from 1 to 1000000000, not "5"',
-      "t.args = 'a b'" => 'TypeError: args must be an Array of Strings without NUL, not "a b"',
-      "t.args = [1]" => "TypeError: args must be an Array of Strings without NUL, not [1]",
-      "t.ruby_opts = '-w'" => 'TypeError: ruby_opts must be an Array of Strings without NUL, not "-w"',
-      "t.script = 7" => "TypeError: script must be a String, a Pathname or nil, not 7",
-      "t.output = ''" => 'ArgumentError: output must not be empty or hold a NUL, as "" does',
+      "t.args = 'a b'" => 'TypeError: args must be an Array of Strings, not "a b"',
+      "t.args = [1]" => "TypeError: args[0] must be a String without NUL, not 1",
+      "t.ruby_opts = '-w'" => 'TypeError: ruby_opts must be an Array of Strings, not "-w"',
+      "t.script = 7" => "TypeError: script must be a String or a Pathname that isn't empty and has no NUL, or nil, not 7",
+      "t.output = ''" => "ArgumentError: output must be a String or a Pathname that isn't empty and has no NUL, or nil, not \"\"",
       "t.quiet = nil" => "TypeError: quiet must be true or false, not nil"
     }.each do |code, message|
       it "refuses #{code}" do
@@ -146,7 +146,7 @@ RSpec.describe Memprofiler::RakeTask, :command do
       rakefile("$t = t; t.script = 'no.rb'", "task(:spoil) { $t.interval = nil }")
       expect(rake("spoil", "memprofile").err).to include("interval must be an Integer from 1 to 1000000000, not nil")
       result = rake("memprofile")
-      expect([result.status.exitstatus, result.err]).to match([1, /script must be a file, and "no\.rb" is none/])
+      expect([result.status.exitstatus, result.err]).to match([1, /script must be a file, not "no\.rb"/])
       rakefile("")
       expect(rake("memprofile").err).to include('script must be set: t.script = "path", or rake memprofile SCRIPT=path')
     end

@@ -4,6 +4,7 @@ require "rake"
 require "rake/tasklib"
 require "rbconfig"
 require "shellwords"
+require_relative "arguments"
 
 module Memprofiler
   # Defines two Rake tasks:
@@ -78,7 +79,7 @@ module Memprofiler
       given = ENV["SCRIPT"].to_s
       script = given.empty? ? @script : given
       raise ArgumentError, "script must be set: t.script = \"path\", or rake #{@name} SCRIPT=path" if script.nil?
-      raise ArgumentError, "script must be a file, and #{script.to_s.inspect} is none" unless File.file?(script)
+      raise ArgumentError, "script must be a file, not #{Arguments.shown(script.to_s)}" unless File.file?(script)
 
       args = given.empty? ? @args : []
       args = Shellwords.split(ENV["ARGS"]) if ENV["ARGS"]
@@ -132,37 +133,16 @@ module Memprofiler
     end
 
     def check_name
-      return if (@name.is_a?(String) || @name.is_a?(Symbol)) && !@name.empty?
-
-      raise TypeError, "name must be a String or Symbol that isn't empty, not #{@name.inspect}"
+      Arguments.check("name", @name, "a String or Symbol that isn't empty", String, Symbol) { !@name.empty? }
     end
 
     def check
-      check_path("script", @script)
-      check_path("output", @output)
-      check_words("args", @args)
-      check_words("ruby_opts", @ruby_opts)
-      raise TypeError, "quiet must be true or false, not #{@quiet.inspect}" unless [true, false].include?(@quiet)
-      return if @interval.is_a?(Integer) && INTERVALS.cover?(@interval)
-
-      raise @interval.is_a?(Integer) ? ArgumentError : TypeError,
-            "interval must be an Integer from #{INTERVALS.begin} to #{INTERVALS.end}, not #{@interval.inspect}"
-    end
-
-    def check_path(option, value)
-      return if value.nil?
-
-      path = value.respond_to?(:to_path) ? value.to_path : value
-      raise TypeError, "#{option} must be a String, a Pathname or nil, not #{value.inspect}" unless path.is_a?(String)
-      return unless path.empty? || path.include?("\0")
-
-      raise ArgumentError, "#{option} must not be empty or hold a NUL, as #{path.inspect} does"
-    end
-
-    def check_words(option, value)
-      return if value.is_a?(Array) && value.all? { |word| word.is_a?(String) && !word.include?("\0") }
-
-      raise TypeError, "#{option} must be an Array of Strings without NUL, not #{value.inspect}"
+      Arguments.path("script", @script, optional: true)
+      Arguments.path("output", @output, optional: true)
+      Arguments.words("args", @args)
+      Arguments.words("ruby_opts", @ruby_opts)
+      Arguments.boolean("quiet", @quiet)
+      Arguments.integer("interval", @interval, INTERVALS)
     end
   end
 end

@@ -47,7 +47,7 @@ module Memprofiler
       end
 
       def complain(variable, allowed, text, instead = "it has its default")
-        @complaints << "#{variable} must be #{allowed}, not #{text[0, 80].inspect}: #{instead}"
+        @complaints << "#{variable} must be #{allowed}, not #{Arguments.shown(text)}: #{instead}"
         nil
       end
 

@@ -24,11 +24,9 @@ module Memprofiler
     # @raise [ArgumentError, TypeError] naming the option and what is allowed
     # @raise [AlreadyStartedError] see {App#initialize}
     def initialize(app, label: nil, max_endpoints: EndpointLabels::MAX, **options)
-      raise TypeError, "app must respond to call, as a Rack app does" unless app.respond_to?(:call)
-
       Options.label(label)
-      Options.integer("max_endpoints", max_endpoints, 1..10_000)
-      @app = app
+      Arguments.integer("max_endpoints", max_endpoints, 1..10_000)
+      @app = Options.app(app)
       @endpoint = App.new(**options)
       @path = @endpoint.path
       @labels = label && EndpointLabels.new(label, max_endpoints)
