@@ -12,8 +12,9 @@ module Memprofiler
   # - `rake memprofile` runs a script below `memprofiler run`: its profile is written and the report
   #   printed. `rake memprofile SCRIPT=path ARGS="a 'b c'"` takes another one, or other arguments (split as
   #   a shell does it, and never given to one).
-  # - `rake memprofile:task[db:seed]` does so with a task of the same Rakefile, in a Rake of its own;
-  #   `[db:seed,a,b]` are its arguments.
+  # - `rake memprofile:task[db:seed]` does so with a task of the same Rakefile, in a Rake of its own, which gets
+  #   the folder, environment (`VAR=value`) and options of this one; `[db:seed,a,b]`, or `[db:seed[a,b]]`, are its
+  #   arguments. A dry run (`-n`) runs neither.
   #
   # What fails fails the task, with the same exit status, and has its profile all the same.
   #
@@ -21,6 +22,8 @@ module Memprofiler
   #   require "memprofiler/rake_task"
   #   Memprofiler::RakeTask.new { |t| t.script = "bin/import" }
   class RakeTask < ::Rake::TaskLib
+    autoload :Options, File.join(__dir__, "rake_task/options.rb")
+
     INTERVALS = (1..1_000_000_000) # the collector's
     EXECUTABLE = File.expand_path("../../exe/memprofiler", __dir__)
     # In a process of its own, which may be below a Bundler that knows nothing of this gem
@@ -69,7 +72,10 @@ module Memprofiler
       task(@name) { profile_script }
       namespace(@name) do
         desc "Profile the memory of another task"
-        task(:task, [:task]) { |task, arguments| profile_task(task, arguments.to_a) }
+        task(:task, [:task]) do |task, arguments|
+          task.reenable # another one may come, with other arguments
+          profile_task(task, arguments.to_a)
+        end
       end
     end
 
@@ -93,18 +99,22 @@ module Memprofiler
 
     def profile_task(task, arguments)
       check
-      wanted, *rest = arguments
-      raise ArgumentError, "which task? As in: rake \"#{task.name}[db:seed]\"" if wanted.nil? || wanted.strip.empty?
+      wanted = wanted(arguments)
+      raise ArgumentError, "which task? As in: rake \"#{task.name}[db:seed]\"" if wanted.nil?
 
-      wanted = "#{wanted}[#{rest.join(",")}]" unless rest.empty?
-      run("rake #{wanted}", [RAKE, ::Rake::VERSION, ::Rake.original_dir, *rake_options, wanted])
+      options = Options.new(::Rake.application, ARGV).words
+      run("rake #{wanted}", [RAKE, ::Rake::VERSION, ::Rake.original_dir, *options, wanted])
     end
 
-    # Of this Rake; what -I and -r did is not known any more.
-    def rake_options
-      application = ::Rake.application
-      file = application.rakefile.to_s
-      [*(["--rakefile", file] unless file.empty?), *("--trace" if application.options.trace)]
+    # Rake has split them at commas, and taken away what kept others from being split at.
+    #
+    # @return [String, nil] the task as a command line names it
+    def wanted(arguments)
+      name, *rest = arguments.map { |word| word.gsub(/[\\,]/) { |letter| "\\#{letter}" } }
+      return if name.nil? || name.strip.empty?
+      return [name, *rest].join(",") if name.include?("[") # task[db:seed[a,b]]
+
+      rest.empty? ? name : "#{name}[#{rest.join(",")}]"
     end
 
     def run(what, words)
