@@ -35,7 +35,7 @@ module Memprofiler
   #
   # @param labels [Array<Symbol>] what to note for each sample besides its stack:
   #   any of `:class`, `:age`, `:thread`
-  # @param options what {Collector.new} takes: `interval:`, `max_depth:`,
+  # @param options [Hash{Symbol => Object}] what {Collector.new} takes: `interval:`, `max_depth:`,
   #   `max_samples:`, `track_one_in:`, `liveness:`, `seed:`
   # @return [Profile] what the block allocated (`alloc_*`) and what of that was
   #   in use after a collection at its end (`inuse_*`)

@@ -200,6 +200,8 @@ module Memprofiler
     end
 
     # An answer that isn't 2xx.
+    #
+    # @api private
     class Refused < StandardError
       attr_reader :for_good, :delay
 

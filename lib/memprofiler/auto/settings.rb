@@ -5,6 +5,7 @@ module Memprofiler
     # The MEMPROFILER_* variables, checked. One that says what isn't allowed counts as if it weren't
     # there, and is complained of.
     class Settings
+      # Those of a collector's options
       OPTIONS = {
         "MEMPROFILER_INTERVAL" => :interval, "MEMPROFILER_MAX_DEPTH" => :max_depth,
         "MEMPROFILER_MAX_SAMPLES" => :max_samples, "MEMPROFILER_TRACK_ONE_IN" => :track_one_in,
@@ -21,7 +22,7 @@ module Memprofiler
       # What begins so and is none: that of `memprofiler run`, and of a checkout's own commands.
       OTHERS = /\AMEMPROFILER_(?:RUN_|(?:ASAN|CHROOTS|DEBIAN_MIRROR|DEV|NO_SKIP)\z)/
       PREFIX = /\AMEMPROFILER_/i
-      private_constant :OPTIONS, :SIGNALS, :DIR, :EVERY, :KEEP, :SIGNAL, :OTHERS, :PREFIX
+      private_constant :SIGNALS, :DIR, :EVERY, :KEEP, :SIGNAL, :OTHERS, :PREFIX
 
       # @return [Hash{Symbol => Object}] for the collector
       attr_reader :collector_options

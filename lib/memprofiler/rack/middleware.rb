@@ -20,7 +20,7 @@ module Memprofiler
     #   name, or nil for none; what it raises is said once, and the request goes on without a label.
     #   nil: no labels
     # @param max_endpoints [Integer] how many names there may be, 1..10,000; from then on a new one is "(other)"
-    # @param options what {App#initialize} takes
+    # @param options [Hash{Symbol => Object}] what {App#initialize} takes
     # @raise [ArgumentError, TypeError] naming the option and what is allowed
     # @raise [AlreadyStartedError] see {App#initialize}
     def initialize(app, label: nil, max_endpoints: EndpointLabels::MAX, **options)

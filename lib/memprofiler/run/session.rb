@@ -6,6 +6,9 @@ require_relative "../profile"
 require_relative "../vm_faults"
 
 module Memprofiler
+  # `memprofiler run`, and what it puts into the programs below it.
+  #
+  # @api private
   module Run
     # The profiling of one process below `memprofiler run`, from its first line
     # to its end. It runs inside somebody else's program, which may by its end
