@@ -97,6 +97,25 @@ RSpec.describe "Memprofiler::FileFlusher" do
     expect(own).to eq(written: 1, failed: 0, running: false)
   end
 
+  # As docs/puma-cluster.md has it: what boot allocated is in the files of all, and in no difference.
+  it "gives numbers of workers that add up, by the difference of two files of each" do
+    whole, forked, since, in_use, told = value(<<~RUBY)
+      Memprofiler.start(interval: 1)
+      kept = allocate(1_000)
+      f = flusher(gc: true)
+      pids = Array.new(2) { fork { f.flush; more = allocate(500); f.flush; more.size } }
+      pids.each { |pid| Process.wait(pid) }
+      master = Memprofiler::Profile.load(f.flush)
+      workers = pids.map { |pid| Dir.glob("profiles/*.\#{pid}.*").map { |path| Memprofiler::Profile.load(path) }.sort_by(&:time) }
+      sum = Memprofiler::Profile.sum([master, *workers.map(&:last)])
+      since = Memprofiler::Profile.sum(workers.map { |earlier, later| later - earlier })
+      [made(sum), sum.metadata[:forked_pids].split(", ").map(&:to_i).sort == [$$, *pids].sort, made(since), made(since, :inuse_objects),
+       since.metadata.key?(:forked_pids), kept].first(5)
+    RUBY
+    expect([whole, forked, since, told]).to eq([4_000, true, 1_000, false]) # 1,000 three times, and twice 500
+    expect(in_use).to be_between(1_000, 1_002)
+  end
+
   it "leaves the parent's files to the parent, though it was never started" do
     expect(value(<<~RUBY)).to eq([2, 1])
       Memprofiler.start
