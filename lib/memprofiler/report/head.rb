@@ -109,7 +109,17 @@ module Memprofiler
       def counts(samples)
         live = @metadata[:live_samples]
         in_use = ", #{Units.value(live, "count")} of objects in use" if live.is_a?(Integer)
-        "#{Units.value(samples, "count")} of allocations#{in_use}"
+        "#{Units.value(samples, "count")} of allocations#{in_use || changed}"
+      end
+
+      # What came and went on one stack has cancelled out: there may have been more.
+      def changed
+        column = @types.keys.index(:inuse_objects)
+        return unless @metadata[:difference] && column
+
+        row = @types.keys.each_index.map { |each| @profile.model[:samples].sum { |_, values, _| values[each].abs } }
+        samples, = Profile::Sampling.new(@profile.model, @metadata).behind(column, row, 0.0)
+        ", #{Units.value(samples, "count")} of what changed in use" if samples
       end
 
       def error(samples)
