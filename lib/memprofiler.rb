@@ -30,6 +30,7 @@ module Memprofiler
   autoload :SidekiqMiddleware, File.join(__dir__, "memprofiler/sidekiq_middleware.rb")
 
   self.own_folder = File.expand_path("memprofiler", __dir__) # frames of its files, and of this one, are left out
+  self.program = NewFile.name_of($0)
 
   # Profiles a block. What the block returns is lost: let it assign what is needed.
   #

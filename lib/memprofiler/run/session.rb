@@ -40,6 +40,7 @@ module Memprofiler
         def begin(extension)
           require extension
           Memprofiler.own_folder = FILE.expand_path("..", __dir__)
+          Memprofiler.program = NewFile.name_of($0)
           Memprofiler.own do
             names = %w[OUTPUT MANIFEST INTERVAL].map { |name| "MEMPROFILER_RUN_#{name}" }
             output, manifest, interval = ENV.values_at(*names)
