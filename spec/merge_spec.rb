@@ -55,6 +55,8 @@ RSpec.describe "memprofiler merge", :command do
     master = file("master.pb.gz", { ["a /a.rb:1"] => [10, 400, 10, 400] }, pid: 1, run: "a1-0")
     expect(main("merge", out, master, *forked).err.lines.last)
       .to eq("memprofiler merge: note: processes that were forked with a running collector (1, 2, 3): what it had before counts in each\n")
+    main("merge", "#{out}2", file("alone.pb.gz", { ["a /a.rb:1"] => [1, 40, 1, 40] }, pid: 9, run: "a9-0"), master, forked[0])
+    expect(load("#{out}2").metadata[:forked_pids]).to eq("1, 2")
     heads = [master, forked[0], out].map { |path| main("top", path).out.lines.grep(/forked/) }
     expect(heads).to match([[], [/\Anote: the process was forked .*: what it had before the fork counts here too$/], [/\Anote: processes that were forked/]])
   end
