@@ -30,12 +30,13 @@ module Memprofiler
   autoload :SidekiqMiddleware, File.join(__dir__, "memprofiler/sidekiq_middleware.rb")
 
   self.own_folder = File.expand_path("memprofiler", __dir__) # frames of its files, and of this one, are left out
+  self.program = NewFile.name_of($0)
 
   # Profiles a block. What the block returns is lost: let it assign what is needed.
   #
   # @param labels [Array<Symbol>] what to note for each sample besides its stack:
   #   any of `:class`, `:age`, `:thread`
-  # @param options what {Collector.new} takes: `interval:`, `max_depth:`,
+  # @param options [Hash{Symbol => Object}] what {Collector.new} takes: `interval:`, `max_depth:`,
   #   `max_samples:`, `track_one_in:`, `liveness:`, `seed:`
   # @return [Profile] what the block allocated (`alloc_*`) and what of that was
   #   in use after a collection at its end (`inuse_*`)

@@ -81,6 +81,16 @@ RSpec.describe "memprofiler/auto", :command do
     end
   end
 
+  it "names variables that there are not, once, with those that there are, and goes on" do
+    env = { "MEMPROFILER_INTERVALL" => "1", "memprofiler_dir" => "d", "MEMPROFILER_a\nb" => "", "MEMPROFILER_RUN_QUIET" => "1", "MEMPROFILER_NO_SKIP" => "1" }
+    result = ruby("Process.wait(fork { }); puts 'unharmed'", env: env)
+    expect([result.status.exitstatus, result.out, result.err.lines.size]).to eq([0, "unharmed\n", 1])
+    unknown, known = result.err.match(/\Amemprofiler: there is no (.*): there are (.*)\n\z/).captures
+    expect(unknown.split(", ")).to contain_exactly("MEMPROFILER_INTERVALL", "memprofiler_dir", '"MEMPROFILER_a\nb"')
+    expect(known.split(", ")).to match_array(%w[DIR EVERY INTERVAL KEEP LIVENESS MAX_DEPTH MAX_SAMPLES SIGNAL TRACK_ONE_IN].map { |name| "MEMPROFILER_#{name}" })
+    expect(written.size).to eq(2)
+  end
+
   it "makes the folder when the first profile comes, relative to where the program began" do
     ruby("Dir.chdir('/')", env: { "MEMPROFILER_DIR" => "a/b c" })
     expect(written("#{@dir}/a/b c").size).to eq(1)
@@ -211,6 +221,14 @@ RSpec.describe "memprofiler/auto", :command do
   end
 
   describe "with other ways to profile" do
+    it "is not what `memprofiler run` goes by, which says so" do
+      run = [Command::RUBY, Command::EXECUTABLE, "run", "--output", "out"]
+      env = { "MEMPROFILER_INTERVAL" => "1", "MEMPROFILER_DIR" => "d" }
+      expect(ruby("", run: [*run, "--", Command::RUBY], env: env).err.lines.first).to eq("memprofiler run: MEMPROFILER_INTERVAL not followed: here it's --interval\n")
+      expect(ruby("", run: [*run, "--interval", "2", "--", Command::RUBY], env: env).err).not_to include("not followed")
+      expect(ruby("", run: [*run, "--quiet", "--", Command::RUBY], env: env).err).to eq("")
+    end
+
     it "leaves what is below `memprofiler run` to that" do
       result = ruby("p defined?(Memprofiler::Auto)", run: [Command::RUBY, Command::EXECUTABLE, "run", "--output", "out", "--quiet", "--", Command::RUBY])
       expect([result.status.exitstatus, result.out, result.err]).to eq([0, "nil\n", ""])

@@ -97,6 +97,25 @@ RSpec.describe "Memprofiler::FileFlusher" do
     expect(own).to eq(written: 1, failed: 0, running: false)
   end
 
+  # As docs/puma-cluster.md has it: what boot allocated is in the files of all, and in no difference.
+  it "gives numbers of workers that add up, by the difference of two files of each" do
+    whole, forked, since, in_use, told = value(<<~RUBY)
+      Memprofiler.start(interval: 1)
+      kept = allocate(1_000)
+      f = flusher(gc: true)
+      pids = Array.new(2) { fork { f.flush; more = allocate(500); f.flush; more.size } }
+      pids.each { |pid| Process.wait(pid) }
+      master = Memprofiler::Profile.load(f.flush)
+      workers = pids.map { |pid| Dir.glob("profiles/*.\#{pid}.*").map { |path| Memprofiler::Profile.load(path) }.sort_by(&:time) }
+      sum = Memprofiler::Profile.sum([master, *workers.map(&:last)])
+      since = Memprofiler::Profile.sum(workers.map { |earlier, later| later - earlier })
+      [made(sum), sum.metadata[:forked_pids].split(", ").map(&:to_i).sort == [$$, *pids].sort, made(since), made(since, :inuse_objects),
+       since.metadata.key?(:forked_pids), kept].first(5)
+    RUBY
+    expect([whole, forked, since, told]).to eq([4_000, true, 1_000, false]) # 1,000 three times, and twice 500
+    expect(in_use).to be_between(1_000, 1_002)
+  end
+
   it "leaves the parent's files to the parent, though it was never started" do
     expect(value(<<~RUBY)).to eq([2, 1])
       Memprofiler.start
@@ -189,17 +208,17 @@ RSpec.describe "Memprofiler::FileFlusher" do
   end
 
   {
-    { dir: 3 } => [TypeError, "dir must be a String or a Pathname, not 3"],
-    { dir: "" } => [ArgumentError, /dir must not be empty/],
-    { every: 0 } => [ArgumentError, "every must be from 0.01 to 86400, not 0"],
-    { every: Float::NAN } => [ArgumentError, "every must be from 0.01 to 86400, not NaN"],
-    { every: "1" } => [TypeError, "every must be a number, not an instance of String"],
-    { keep: 0 } => [ArgumentError, "keep must be from 1 to 100000, not 0"],
-    { keep: 1.5 } => [TypeError, "keep must be an Integer, not an instance of Float"],
-    { collector: 1 } => [TypeError, "collector must be a Memprofiler::Collector, or nil for the process' own, not an instance of Integer"],
+    { dir: 3 } => [TypeError, "dir must be a String or a Pathname that isn't empty and has no NUL, not 3"],
+    { dir: "" } => [ArgumentError, /dir must be a String or a Pathname that isn't empty.*, not ""\z/],
+    { every: 0 } => [ArgumentError, "every must be a number from 0.01 to 86400, not 0"],
+    { every: Float::NAN } => [ArgumentError, "every must be a number from 0.01 to 86400, not NaN"],
+    { every: "1" } => [TypeError, 'every must be a number from 0.01 to 86400, not "1"'],
+    { keep: 0 } => [ArgumentError, "keep must be an Integer from 1 to 100000, not 0"],
+    { keep: 1.5 } => [TypeError, "keep must be an Integer from 1 to 100000, not 1.5"],
+    { collector: 1 } => [TypeError, "collector must be a Memprofiler::Collector, or nil for the process' own, not 1"],
     { labels: [:no] } => [ArgumentError, /labels must be among :class, :age, :thread and :pid, not :no/],
     { labels: nil } => [TypeError, /labels must be an Array/],
-    { gc: nil } => [TypeError, "gc must be true or false, not an instance of NilClass"]
+    { gc: nil } => [TypeError, "gc must be true or false, not nil"]
   }.each do |options, (error, message)|
     it "refuses #{options}" do
       expect { Memprofiler::FileFlusher.new(dir: "x", **options) }.to raise_error(error, message)

@@ -50,6 +50,17 @@ RSpec.describe "memprofiler merge", :command do
     expect(load("#{@dir}/all").total(:alloc_objects)).to eq(63)
   end
 
+  it "says of which processes it has something more than once" do
+    forked = [2, 3].map { |pid| file("worker.#{pid}.pb.gz", { ["a /a.rb:1"] => [10, 400, 10, 400] }, pid: pid, run: "a#{pid}-0", forked_from: "a1-0") }
+    master = file("master.pb.gz", { ["a /a.rb:1"] => [10, 400, 10, 400] }, pid: 1, run: "a1-0")
+    expect(main("merge", out, master, *forked).err.lines.last)
+      .to eq("memprofiler merge: note: processes that were forked with a running collector (1, 2, 3): what it had before counts in each\n")
+    main("merge", "#{out}2", file("alone.pb.gz", { ["a /a.rb:1"] => [1, 40, 1, 40] }, pid: 9, run: "a9-0"), master, forked[0])
+    expect(load("#{out}2").metadata[:forked_pids]).to eq("1, 2")
+    heads = [master, forked[0], out].map { |path| main("top", path).out.lines.grep(/forked/) }
+    expect(heads).to match([[], [/\Anote: the process was forked .*: what it had before the fork counts here too$/], [/\Anote: processes that were forked/]])
+  end
+
   it "never replaces anything" do
     before = File.binread(workers[0])
     File.symlink("#{@dir}/nowhere", link = "#{@dir}/link")

@@ -94,6 +94,19 @@ RSpec.describe "go tool pprof" do
     end
   end
 
+  it "calls the file by the program's name, as it was at the start, and tells differences and sums of workers by nothing else" do
+    titled = PROGRAM.sub("work.call(100)", "$0 = 'puma: worker 0 [x]'; work.call(100)").sub(/^\[first.*/, "%w[one two].zip([first, second]) { |name, bytes| File.binwrite(name, bytes) }")
+    File.write("#{@dir}/my app.rb", "require 'memprofiler'\n#{titled}")
+    system(RbConfig.ruby, "--disable-gems", *Child::LOAD_PATH.flat_map { |folder| ["-I", folder] }, "my app.rb", chdir: @dir, exception: true)
+    tops = [["#{@dir}/one"], ["-diff_base=#{@dir}/one", "#{@dir}/two"], ["#{@dir}/one", "#{@dir}/two"]].map { |words| pprof("-top", "-sample_index=alloc_objects", *words) }
+    expect(tops).to all(start_with("File: my_app.rb\n"))
+    expect(pprof("-top", @files["a_second"])).to start_with("File: ruby\n") # -e has no name
+    # That file is no binary: nobody tries to find names in it, and the source is found by its own path.
+    out, err, = Open3.capture3({ "GO111MODULE" => "off" }, "go", "tool", "pprof", "-list=Shop#page", "-sample_index=alloc_objects", "#{@dir}/two")
+    expect([out, err]).to match([%r{^ROUTINE =+ Shop#page in .*/my app\.rb$.*^ +\d\S* +\S+ +4: +lines = Array\.new}m, /\A(?!.*symboliz)/mi])
+    expect(pprof("-raw", "#{@dir}/one")[/^Mappings\n.*/m].scan("my_app.rb").size).to eq(1)
+  end
+
   it "names functions in -peek, with their callers" do
     out = pprof("-peek=Shop#page$", "-sample_index=alloc_objects", @files["a_second"])
     expect(out).to match(/\d+ +100% \| +Shop#keep\n(?:.*\| +.*\n)*? +\d+ .*\| Shop#page\n(?:.*\| +.*\n)*?.*\| +Array#join\n/)

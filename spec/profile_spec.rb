@@ -181,10 +181,10 @@ RSpec.describe Memprofiler::Profile do
     end
 
     it "takes only paths" do
-      expect { profile.write(nil) }.to raise_error(TypeError, "path must be a String or a Pathname, not nil")
-      expect { profile.write("") }.to raise_error(ArgumentError, 'path must not be empty or hold a NUL, as "" does')
-      expect { described_class.load("a\0b") }.to raise_error(ArgumentError, 'path must not be empty or hold a NUL, as "a\u0000b" does')
-      expect { described_class.load([]) }.to raise_error(TypeError, "path must be a String or a Pathname, not an instance of Array")
+      expect { profile.write(nil) }.to raise_error(TypeError, "path must be a String or a Pathname that isn't empty and has no NUL, not nil")
+      expect { profile.write("") }.to raise_error(ArgumentError, "path must be a String or a Pathname that isn't empty and has no NUL, not \"\"")
+      expect { described_class.load("a\0b") }.to raise_error(ArgumentError, "path must be a String or a Pathname that isn't empty and has no NUL, not \"a\\u0000b\"")
+      expect { described_class.load([]) }.to raise_error(TypeError, "path must be a String or a Pathname that isn't empty and has no NUL, not an instance of Array")
     end
 
     it "says that a folder has the name" do

@@ -403,15 +403,16 @@ RSpec.describe Memprofiler::Rack do
       { path: "debug" } => [ArgumentError, "path must be a String such as \"/debug/pprof\", of letters, digits, -, ., _ and ~, without a / at its end, not \"debug\""],
       { path: "/" } => [ArgumentError, /\Apath must be/], { path: "/a/" } => [ArgumentError, /\Apath must be/],
       { path: "" } => [ArgumentError, /\Apath must be/], { path: :a } => [TypeError, /\Apath must be .* not :a\z/],
-      { max_seconds: 0 } => [ArgumentError, "max_seconds must be an Integer within 1..86,400, not 0"],
-      { max_seconds: 1.5 } => [TypeError, "max_seconds must be an Integer within 1..86,400, not 1.5"],
-      { max_waiting: 1001 } => [ArgumentError, "max_waiting must be an Integer within 1..1,000, not 1001"],
-      { permit: true } => [TypeError, "permit must be a callable, which is given the env and says whether the request is allowed, not true"],
+      { max_seconds: 0 } => [ArgumentError, "max_seconds must be an Integer from 1 to 86400, not 0"],
+      { max_seconds: 1.5 } => [TypeError, "max_seconds must be an Integer from 1 to 86400, not 1.5"],
+      { max_waiting: 1001 } => [ArgumentError, "max_waiting must be an Integer from 1 to 1000, not 1001"],
+      { permit: false } => [TypeError, /\Apermit must be a callable, .*, or nil, not false\z/],
+      { permit: true } => [TypeError, "permit must be a callable, which is given the env and says whether the request is allowed, or nil, not true"],
       { collector: 1 } => [TypeError, "collector must be a Memprofiler::Collector, or nil for the process' own, not 1"],
       { start: 512 } => [TypeError, "start must be a Hash of Collector.new's options, such as { interval: 512 }, not 512"],
       { start: { interval: 1 } } => [ArgumentError, "start must not be given with a collector: it's for the process' own"],
       { label: "x" } => [TypeError, "label must be true, nil, or a callable, which is given the env and returns a name or nil, not \"x\""],
-      { max_endpoints: 0 } => [ArgumentError, "max_endpoints must be an Integer within 1..10,000, not 0"],
+      { max_endpoints: 0 } => [ArgumentError, "max_endpoints must be an Integer from 1 to 10000, not 0"],
       { nonsense: 1 } => [ArgumentError, /unknown keyword: :nonsense/]
     }.each do |options, (error, message)|
       it "#{options.inspect[0, 60]} is refused" do
@@ -420,7 +421,7 @@ RSpec.describe Memprofiler::Rack do
     end
 
     it "refuse an app that is none, and a collector's option that isn't allowed" do
-      expect { described_class.new(nil, collector: collector) }.to raise_error(TypeError, "app must respond to call, as a Rack app does")
+      expect { described_class.new(nil, collector: collector) }.to raise_error(TypeError, "app must be a Rack app, which responds to call, not nil")
       expect { stack(collector: nil, start: { interval: 0 }) }.to raise_error(ArgumentError, /\Ainterval must be/)
     end
 

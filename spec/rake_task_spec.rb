@@ -96,6 +96,102 @@ RSpec.describe Memprofiler::RakeTask, :command do
     expect(rake("-f", "other file.rake", "memprofile:task[which]").out).to eq("here\n")
   end
 
+  # Each word that Rake knows, as the Rake of the task has understood it. (In a dry run, and with words that only
+  # show something, no task runs.)
+  describe "the Rake of another task" do
+    before do
+      rakefile("t.quiet = true; t.output = #{"#{@dir}/out".dump}", <<~'RUBY')
+        task(:state) do
+          options = Rake.application.options
+          names = %i[trace backtrace silent nosearch ignore_system build_all always_multitask trace_rules
+                     ignore_deprecate rakelib job_stats thread_pool_size]
+          state = names.to_h { |name| [name, options.public_send(name)] }
+          state[:folders] = [Dir.pwd, Rake.original_dir].map { |path| path.delete_prefix(__dir__) }
+          state[:verbose] = verbose if [true, false].include?(verbose)
+          state[:to_stdout] = options.trace_output.equal?($stdout)
+          state[:hidden] = options.suppress_backtrace_pattern&.source
+          state[:done] = [defined?(MINE), $done]
+          File.binwrite("#{__dir__}/state", Marshal.dump(state))
+        end
+        task(:words, [:one]) { |_, words| p words.to_a }
+      RUBY
+      %w[sub lib tasks others].each { |name| Dir.mkdir("#{folder}/#{name}") }
+      File.write("#{folder}/lib/mine.rb", "MINE = 1")
+      File.write("#{folder}/tasks/more.rake", "task(more: :words)")
+    end
+
+    def state
+      Marshal.load(File.binread("#{folder}/state"))
+    end
+
+    {
+      [] => { trace: false, backtrace: false, verbose: nil, silent: false, nosearch: false, rakelib: %w[rakelib], job_stats: false, done: [nil, nil], folders: ["", ""] },
+      %w[--trace] => { trace: true, backtrace: true, verbose: true, to_stdout: false },
+      %w[--trace=stdout] => { trace: true, to_stdout: true },
+      %w[--backtrace] => { trace: false, backtrace: true },
+      %w[-v] => { verbose: true, trace: false },
+      %w[-q] => { verbose: false, silent: false },
+      %w[-t --quiet] => { verbose: false, trace: true },
+      %w[-s] => { verbose: false, silent: true },
+      %w[-N] => { nosearch: true },
+      %w[-G] => { ignore_system: true },
+      %w[-B] => { build_all: true },
+      %w[-m] => { always_multitask: true },
+      %w[--rules] => { trace_rules: true },
+      %w[-X] => { ignore_deprecate: true },
+      %w[-R tasks:others] => { rakelib: %w[tasks others] },
+      %w[-j 3] => { thread_pool_size: 2 },
+      %w[--jobs=] => { thread_pool_size: Float::INFINITY },
+      %w[--job-stats=history] => { job_stats: :history },
+      %w[--suppress-backtrace a.b] => { hidden: "a.b" },
+      %w[-I lib -rmine] => { done: ["constant", nil] },
+      ["-E", "$done = 'E F'"] => { done: [nil, "E F"] },
+      %w[-C sub] => { folders: ["", "/sub"] },
+      %w[-C sub -I ../lib --require=mine -f Rakefile] => { folders: ["", "/sub"], done: ["constant", nil] }
+    }.each do |words, expected|
+      it "has #{words.empty? ? "its defaults" : words.join(" ")}" do
+        result = rake(*words, "memprofile:task[state]")
+        expect(result.status.exitstatus).to eq(0), result.err
+        expect(expected.to_h { |name, _| [name, state[name]] }).to eq(expected)
+      end
+    end
+
+    it "has what is in RAKEOPT, once, and tasks have that too" do
+      File.write("#{folder}/Rakefile", "#{File.read("#{folder}/Rakefile")}\ntask(:told) { p ENV.fetch('RAKEOPT') }")
+      result = rake("memprofile:task[told]", "memprofile:task[state]", env: { "RAKEOPT" => "-C sub -I ../lib -r mine -q" })
+      expect([result.status.exitstatus, result.out]).to eq([0, %("-C sub -I ../lib -r mine -q"\n)]), result.err
+      expect(state).to include(folders: ["", "/sub"], done: ["constant", nil], verbose: false)
+    end
+
+    it "has the Rakefiles of the system, if they are asked for" do
+      Dir.mkdir("#{@dir}/system")
+      library = File.expand_path("../lib", __dir__)
+      File.write("#{@dir}/system/own.rake", "require #{"#{library}/memprofiler/rake_task".dump}\nMemprofiler::RakeTask.new { |t| t.quiet = true; t.output = #{"#{@dir}/out".dump} }\ntask(:own) { puts 'own' }")
+      expect(rake("-g", "memprofile:task[own]", env: { "RAKE_SYSTEM" => "#{@dir}/system" }).out).to eq("own\n")
+      expect(rake("memprofile:task[own]", dir: @dir, env: { "RAKE_SYSTEM" => "#{@dir}/system" }).out).to eq("own\n")
+    end
+
+    it "has the task's arguments as they were given, commas and all" do
+      ['words[a\\,b,c\\\\d]', 'words[a\\,b,c\\\\d]'.sub("words[", "words,").chomp("]")].each do |words|
+        expect(rake("memprofile:task[#{words}]").out).to eq(%(["a,b", "c\\\\d"]\n))
+      end
+      expect(rake("memprofile:task[words,,b]").out).to eq(%(["", "b"]\n))
+      expect(rake("-R", "tasks", "memprofile:task[more]").out).to eq("[nil]\n")
+      expect(rake("memprofile:task[words,1]", "memprofile:task[words,2]").out).to eq(%(["1"]\n["2"]\n))
+    end
+
+    it "is not started in a dry run" do
+      result = rake("-n", "memprofile:task[state]")
+      expect([result.status.exitstatus, result.err, File.exist?("#{folder}/state")]).to match([0, /Execute \(dry run\) memprofile:task/, false])
+    end
+
+    it "has what Rake knows, where the command line is another program's" do
+      File.write("#{folder}/own", "require 'rake'\nARGV.replace(%w[--unknown -e exit])\nRake.application.run(%w[-q memprofile:task[state]])\n")
+      out, err, status = Open3.capture3(Command::CLEAN.merge("GEM_PATH" => gem_path), Command::RUBY, "own", chdir: folder)
+      expect([status.exitstatus, out, state[:verbose]]).to eq([0, "", false]), err
+    end
+  end
+
   it "works under Bundler, from a checkout" do
     script
     File.write(gemfile = "#{folder}/Gemfile", <<~RUBY)
@@ -128,11 +224,11 @@ RSpec.describe Memprofiler::RakeTask, :command do
     {
       "t.interval = 0" => "ArgumentError: interval must be an Integer from 1 to 1000000000, not 0",
       't.interval = "5"' => 'TypeError: interval must be an Integer from 1 to 1000000000, not "5"',
-      "t.args = 'a b'" => 'TypeError: args must be an Array of Strings without NUL, not "a b"',
-      "t.args = [1]" => "TypeError: args must be an Array of Strings without NUL, not [1]",
-      "t.ruby_opts = '-w'" => 'TypeError: ruby_opts must be an Array of Strings without NUL, not "-w"',
-      "t.script = 7" => "TypeError: script must be a String, a Pathname or nil, not 7",
-      "t.output = ''" => 'ArgumentError: output must not be empty or hold a NUL, as "" does',
+      "t.args = 'a b'" => 'TypeError: args must be an Array of Strings, not "a b"',
+      "t.args = [1]" => "TypeError: args[0] must be a String without NUL, not 1",
+      "t.ruby_opts = '-w'" => 'TypeError: ruby_opts must be an Array of Strings, not "-w"',
+      "t.script = 7" => "TypeError: script must be a String or a Pathname that isn't empty and has no NUL, or nil, not 7",
+      "t.output = ''" => "ArgumentError: output must be a String or a Pathname that isn't empty and has no NUL, or nil, not \"\"",
       "t.quiet = nil" => "TypeError: quiet must be true or false, not nil"
     }.each do |code, message|
       it "refuses #{code}" do
@@ -146,7 +242,7 @@ RSpec.describe Memprofiler::RakeTask, :command do
       rakefile("$t = t; t.script = 'no.rb'", "task(:spoil) { $t.interval = nil }")
       expect(rake("spoil", "memprofile").err).to include("interval must be an Integer from 1 to 1000000000, not nil")
       result = rake("memprofile")
-      expect([result.status.exitstatus, result.err]).to match([1, /script must be a file, and "no\.rb" is none/])
+      expect([result.status.exitstatus, result.err]).to match([1, /script must be a file, not "no\.rb"/])
       rakefile("")
       expect(rake("memprofile").err).to include('script must be set: t.script = "path", or rake memprofile SCRIPT=path')
     end

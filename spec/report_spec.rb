@@ -93,6 +93,13 @@ RSpec.describe Memprofiler::Report do
       expect(head(sampled - sampled)).to end_with(", difference of two profiles, 0.000 s apart\nno change\n")
     end
 
+    it "says of a difference what came and what went: 512 objects are a sample" do
+      later = Profiles.build({ ["a /a.rb:1"] => [52_224, 2_088_960, 3072, 122_880], ["b /b.rb:2"] => [5632, 225_280, 512, 20_480] },
+                             period: 512, comments: { memprofiler: "0.1.0", interval: 512, samples: 113, live_samples: 7 })
+      # 4 of /a.rb went (2048), 1 of /b.rb came
+      expect(head(later - sampled)).to include("samples: 3 of allocations, 5 of what changed in use\n")
+    end
+
     it "says what is missing" do
       problems = { intervals: "64, 512", dropped_samples: 12_345, untracked_samples: 8, thinned_samples: 1, lost_collections: 2, lost_samples: 3,
                    overflow_stacks: 4, truncated_stacks: 5, unseen_objects: 6, hooks_rearmed: 7, stopped: "a Ractor was made",

@@ -194,7 +194,7 @@ RSpec.describe "memprofiler run", :command do
 
     it "finds its files below a folder of any name" do
       program = "2.times { fork { #{allocating(1000)} } }; Process.waitall"
-      result = memprofiler("run", "--output", "a\tb\nc", "--", Command::RUBY, "-e", program)
+      result = memprofiler("run", "--output", "a\tb\nc", "--interval", "1", "--", Command::RUBY, "-e", program)
       expect(Dir.children("#{@dir}/a\tb\nc").size).to eq(4)
       expect(result.err).to include("Open it next").and include("3 processes")
     end

@@ -6,6 +6,7 @@
 
 #include "codec.h"
 #include "collector.h"
+#include "core/snapshot.h"
 #include "relay.h"
 #include "vm/hooks.h"
 #include "vm/naming.h"
@@ -43,6 +44,17 @@ static VALUE own_folder(VALUE self, VALUE folder)
     StringValue(folder);
     mp_naming_own_folder(folder);
     return folder;
+}
+
+/*
+ * What profiles of this process are of, for their readers. (Servers change $0 as time goes by.)
+ * @api private
+ */
+static VALUE program(VALUE self, VALUE name)
+{
+    (void)self;
+    mp_snapshot_program(StringValueCStr(name));
+    return name;
 }
 
 /*
@@ -121,6 +133,7 @@ void Init_memprofiler(void)
     mp_init_relay(memprofiler);
     rb_define_singleton_method(memprofiler, "own", own, 0);
     rb_define_singleton_method(memprofiler, "own_folder=", own_folder, 1);
+    rb_define_singleton_method(memprofiler, "program=", program, 1);
     rb_define_singleton_method(memprofiler, "ractor_begins", ractor_begins, 0);
     rb_define_singleton_method(memprofiler, "stop_all", stop_all, 1);
     rb_define_singleton_method(memprofiler, "ractor_began", ractor_began, 0);

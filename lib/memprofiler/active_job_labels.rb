@@ -12,6 +12,7 @@ module Memprofiler
     private_constant :ANONYMOUS
 
     # @param job_class [Class] with ActiveJob's callbacks
+    # @return [void]
     # @raise [TypeError] it has none
     def self.included(job_class)
       super

@@ -1,85 +1,130 @@
 # frozen_string_literal: true
 
 module Memprofiler
-  class Profile
-    # Refuses arguments: each error names the argument, what is allowed and what was given.
-    #
-    # @api private
-    module Arguments
-      SHOWN = 80 # characters of what was given
-      private_constant :SHOWN
+  # Refuses arguments, options of services and of tasks, in one wording: NAME must be WHAT, not GIVEN. What is of
+  # no allowed class is a TypeError, another value of these an ArgumentError.
+  #
+  # @api private
+  module Arguments
+    SHOWN = 80 # characters of what was given
+    NUMBERS = [Integer, Float, Rational].freeze
+    private_constant :SHOWN, :NUMBERS
 
-      module_function
+    module_function
 
-      # @param name [String] the argument's
-      # @param allowed [Array<Symbol>]
-      # @return [Symbol] the value
-      # @raise [TypeError] it's no Symbol
-      # @raise [ArgumentError] it's another one
-      def choice(name, value, allowed)
-        return value if value.is_a?(Symbol) && allowed.include?(value)
+    # @param name [String] the argument's
+    # @param what [String] all that is allowed
+    # @param classes [Array<Class>] those that are allowed
+    # @param secret [Boolean] whether the value must get into no message
+    # @yieldreturn [Boolean] whether the value, which is of one of the classes, is allowed; no block: it is
+    # @return the value
+    # @raise [TypeError] it's of another class
+    # @raise [ArgumentError] it's another value
+    def check(name, value, what, *classes, secret: false)
+      right = classes.any? { |allowed| value.is_a?(allowed) }
+      return value if right && (!block_given? || yield)
 
-        error = value.is_a?(Symbol) ? ArgumentError : TypeError
-        raise error, "#{name} must be one of #{allowed.map(&:inspect).join(", ")}, not #{shown(value)}"
-      end
+      given = secret && right ? "what was given, which is not shown" : shown(value, secret: secret)
+      raise right ? ArgumentError : TypeError, "#{name} must be #{what}, not #{given}"
+    end
 
-      # @return [Symbol] the value: one of Attribution::GROUPS, or "label:NAME" of any name
-      def group(name, value)
-        return value.to_sym if (value.is_a?(Symbol) || value.is_a?(String)) && value.match?(Attribution::LABEL)
-        return value if value.is_a?(Symbol) && Attribution::GROUPS.include?(value)
+    # @param allowed [Array<Symbol>]
+    # @return [Symbol] the value
+    def choice(name, value, allowed)
+      check(name, value, "one of #{list(allowed)}", Symbol) { allowed.include?(value) }
+    end
 
-        allowed = Attribution::GROUPS.map(&:inspect).join(", ")
-        error = value.is_a?(Symbol) ? ArgumentError : TypeError
-        raise error, "#{name} must be one of #{allowed}, or \"label:NAME\", not #{shown(value)}"
-      end
+    # @return [Symbol] the value: one of Attribution::GROUPS, or "label:NAME" of any name
+    def group(name, value)
+      return value.to_sym if (value.is_a?(Symbol) || value.is_a?(String)) && value.match?(Profile::Attribution::LABEL)
 
-      # @return [Integer, nil] the value
-      def count(name, value)
-        return value if value.nil? || (value.is_a?(Integer) && value.positive?)
+      groups = Profile::Attribution::GROUPS
+      check(name, value, "one of #{list(groups)}, or \"label:NAME\"", Symbol) { groups.include?(value) }
+    end
 
-        error = value.is_a?(Integer) ? ArgumentError : TypeError
-        raise error, "#{name} must be an Integer of at least 1, or nil for all, not #{shown(value)}"
-      end
+    # @return [Integer, nil] the value
+    def count(name, value)
+      check(name, value, "an Integer of at least 1, or nil for all", Integer, NilClass) { value.nil? || value >= 1 }
+    end
 
-      # @return [Profile] the value
-      def profile(name, value)
-        return value if value.is_a?(Profile)
+    # @param range [Range<Integer>]
+    # @return [Integer] the value
+    def integer(name, value, range)
+      check(name, value, "an Integer from #{range.begin} to #{range.end}", Integer) { range.cover?(value) }
+    end
 
-        raise TypeError, "#{name} must be a Memprofiler::Profile, not #{shown(value)}"
-      end
+    # @param range [Range<Numeric>]
+    # @return [Integer, Float, Rational] the value
+    def number(name, value, range)
+      check(name, value, "a number from #{range.begin} to #{range.end}", *NUMBERS) { range.cover?(value) }
+    end
 
-      # @return [Enumerable] the value
-      def profiles(name, value)
-        return value if value.is_a?(Enumerable)
+    # @return [Boolean] the value
+    def boolean(name, value)
+      check(name, value, "true or false", TrueClass, FalseClass)
+    end
 
-        raise TypeError, "#{name} must be an Array, or another Enumerable, of Memprofiler::Profile, not #{shown(value)}"
-      end
+    # @return [Profile] the value
+    def profile(name, value)
+      check(name, value, "a Memprofiler::Profile", Profile)
+    end
 
-      # @return [String] the value
-      def bytes(name, value)
-        return value if value.is_a?(String)
+    # @return [Enumerable] the value
+    def profiles(name, value)
+      check(name, value, "an Array, or another Enumerable, of Memprofiler::Profile", Enumerable)
+    end
 
-        raise TypeError, "#{name} must be a String, not #{shown(value)}"
-      end
+    # @return [Collector, nil] the value
+    def collector(name, value)
+      check(name, value, "a Memprofiler::Collector, or nil for the process' own", Collector, NilClass)
+    end
 
-      # @return [String]
-      def path(name, value)
-        path = value.respond_to?(:to_path) ? value.to_path : value
-        raise TypeError, "#{name} must be a String or a Pathname, not #{shown(value)}" unless path.is_a?(String)
-        return path unless path.empty? || path.include?("\0")
+    # @return [String] the value
+    def bytes(name, value)
+      check(name, value, "a String", String)
+    end
 
-        raise ArgumentError, "#{name} must not be empty or hold a NUL, as #{shown(path)} does"
-      end
-
-      # An object of a program's own may say anything of itself, at any length.
-      def shown(value)
-        case value
-        when nil, true, false, Numeric, Symbol, String
-          text = value.inspect
-          text.length > SHOWN ? "#{text[0, SHOWN]}..." : text
-        else "an instance of #{value.class}"
-        end
+    # @param optional [Boolean] whether it may be nil
+    # @return [String, nil]
+    def path(name, value, optional: false)
+      path = value.respond_to?(:to_path) ? value.to_path : value
+      what = "a String or a Pathname that isn't empty and has no NUL"
+      check(name, path, optional ? "#{what}, or nil" : what, String, *(NilClass if optional)) do
+        path.nil? || !(path.empty? || path.include?("\0"))
       end
     end
+
+    # @return [Array<String>] the value: words of a command line
+    def words(name, value)
+      check(name, value, "an Array of Strings", Array).each_with_index do |word, index|
+        check("#{name}[#{index}]", word, "a String without NUL", String) { !word.include?("\0") }
+      end
+    end
+
+    # What responds to call.
+    #
+    # @param what [String]
+    # @return [#call] the value
+    def callable(name, value, what)
+      value.respond_to?(:call) ? value : check(name, value, what)
+    end
+
+    # An object of a program's own may say anything of itself, at any length.
+    def shown(value, secret: false)
+      case value
+      when nil, true, false then value.inspect
+      when Numeric, Symbol, String
+        return "an instance of #{value.class}" if secret
+
+        text = value.inspect
+        text.length > SHOWN ? "#{text[0, SHOWN]}..." : text
+      else "an instance of #{value.class}"
+      end
+    end
+
+    def list(symbols)
+      symbols.map(&:inspect).join(", ")
+    end
+    private_class_method :list
   end
 end

@@ -9,6 +9,9 @@ module Memprofiler
     # neither has Ruby's own library in Ruby (`<internal:kernel>`), so what they
     # allocate goes to the nearest caller that has one.
     #
+    # By gem, what starts a program and is on all of its stacks (RubyGems, `bundle exec`, the files in `bin/` of
+    # both) counts for what it does itself only.
+    #
     # @api private
     class Attribution
       GROUPS = %i[line file gem function class].freeze
@@ -39,9 +42,11 @@ module Memprofiler
         @ids = {}
         @functions = model[:functions]
         @group = group
+        @origins = Origin.of_all(@functions.map { |function| function[2] }.uniq) if group == :gem
         @rows = model[:locations].map { |function, line, _| row_of(@functions[function], line) }
         @pseudo = model[:locations].map { |function, _, _| @functions[function][0][PSEUDO] }
         tell_apart_namesakes if group == :function
+        @launchers = Origin::LAUNCHERS.filter_map { |name| @ids[name] } if group == :gem
       end
 
       # @param stack [Array<Integer>] locations, innermost first
@@ -55,8 +60,15 @@ module Memprofiler
         id(pseudo ? @pseudo[pseudo] : NOWHERE)
       end
 
-      # @return [Array<Integer, nil>] the row of each location; nil: it has none
-      attr_reader :rows
+      # @param stack [Array<Integer>] locations, innermost first
+      # @return [Array<Integer, nil>] the row of each location that it counts for, with what that called; nil: none
+      def cumulative(stack)
+        rows = @rows.values_at(*stack)
+        return rows unless @launchers && !@launchers.empty?
+
+        started = rows.rindex { |row| row && !@launchers.include?(row) }
+        started ? rows.first(started + 1) : rows
+      end
 
       private
 
@@ -69,7 +81,7 @@ module Memprofiler
         case @group
         when :line then id(line.positive? ? "#{file}:#{line}" : file)
         when :file then id(file)
-        when :gem then (gem = Origin.of(file)) && id(gem)
+        when :gem then (gem = @origins[file]) && id(gem)
         end
       end
 

@@ -6,6 +6,8 @@ require_relative "errors"
 module Memprofiler
   # The command line: finds the subcommand, and turns what goes wrong into one
   # line and an exit status.
+  #
+  # @api private
   module CLI
     autoload :Run, File.join(__dir__, "cli/run.rb")
     autoload :Top, File.join(__dir__, "cli/top.rb")

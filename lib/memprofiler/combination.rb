@@ -41,6 +41,7 @@ module Memprofiler
         @keep = keep
         @model = nil
         @runs = [] # of collectors, whose profiles are in the sum
+        @relatives = Hash.new { |all, run| all[run] = [] } # by the run that all were forked from: numbers of processes
         @labelled = false # one of the profiles has classes
         @unlabelled = 0 # processes whose profiles have none
         @functions = {} # what the model has of it => number
@@ -58,6 +59,7 @@ module Memprofiler
         metadata = Metadata.parse(model[:comments])
         refuse_mixture(metadata)
         refuse_second_of_run(metadata)
+        note_relatives(metadata)
         count_unlabelled(model, metadata)
         merge(model, 1)
         @model = @model ? head_of_sum(@model, model) : model
@@ -115,6 +117,19 @@ module Memprofiler
         raise ArgumentError, format(ONE_RUN, metadata[:pid] || "unknown") if runs.intersect?(@runs)
 
         @runs.concat(runs)
+      end
+
+      # What a collector had at a fork is in the profiles of both processes from then on.
+      def note_relatives(metadata)
+        pids = Metadata.list(metadata[:pid])
+        (Metadata.list(metadata[:run]) | Metadata.list(metadata[:forked_from])).each { |run| @relatives[run] << pids }
+      end
+
+      # @return [String, nil]
+      def forked_pids(*parts)
+        known = parts.flat_map { |part| Metadata.list(part[:forked_pids]) }
+        related = @relatives.each_value.select { |processes| processes.size > 1 }.flatten
+        (known | related).join(", ") unless known.empty? && related.empty?
       end
 
       def count_unlabelled(model, metadata)
@@ -195,7 +210,10 @@ module Memprofiler
       # As pprof's own merge has it: the first time, the largest period.
       def head_of_sum(one, other)
         comments = [one[:comments], other[:comments]]
-        metadata = Metadata.sum(*comments.map { |lines| Metadata.parse(lines) })
+        parts = comments.map { |lines| Metadata.parse(lines) }
+        metadata = Metadata.sum(*parts)
+        forked = forked_pids(*parts)
+        metadata[:forked_pids] = forked if forked
         metadata[:processes_without_class] = @unlabelled if @labelled && @unlabelled.positive?
         one.merge(
           period: [one[:period], other[:period]].max,

@@ -10,7 +10,7 @@ module Memprofiler
   class << self
     # Starts the process' own collector, unless it runs.
     #
-    # @param options what {Collector.new} takes
+    # @param options [Hash{Symbol => Object}] what {Collector.new} takes
     # @return [Collector]
     # @raise [AlreadyStartedError] it runs with other options than these, if any are given
     # @raise [ArgumentError, TypeError] an option is not allowed
@@ -49,8 +49,10 @@ module Memprofiler
     #
     # @return [Hash{Symbol => Object}] `running` (true, false), `pid`; if {start} was ever called: `since`
     #   (Time), `interval`, `samples`, `live_samples`, `collections`, `memory` (bytes of the profiler's own),
-    #   see {Collector#stats}; `services`: an Array of what each file flusher and exporter that runs says
-    #   of itself, see {FileFlusher#status} and {PyroscopeExporter#status}
+    #   see {Collector#stats}; `services`: an Array of what each file flusher, exporter and signal that there
+    #   is says of itself: see {FileFlusher#status} and {PyroscopeExporter#status}; of MEMPROFILER_SIGNAL `service`
+    #   ("signal"), `signal` (its name without "SIG"), `dir`, and of this process `written` (files after it), `last`
+    #   (the last one's path, or nil), `error` (why the last could not be written, or nil)
     # @raise [RactorError] outside the main Ractor
     def status
       collector = self.collector

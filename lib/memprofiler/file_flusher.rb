@@ -33,8 +33,8 @@ module Memprofiler
     # @raise [ArgumentError, TypeError] naming the option and what is allowed
     def initialize(dir:, every: 60, keep: 10, collector: nil, labels: %i[class pid], gc: false) # rubocop:disable Naming/MethodParameterName
       super(every: every, collector: collector, labels: labels, gc: gc)
-      @dir = File.expand_path(Profile::Arguments.path("dir", dir)).freeze # a daemon changes its folder
-      @keep = Options.integer("keep", keep, KEEP)
+      @dir = File.expand_path(Arguments.path("dir", dir)).freeze # a daemon changes its folder
+      @keep = Arguments.integer("keep", keep, KEEP)
       begin_anew
       @background = Background.new(name: "memprofiler files", every: every, patience: PATIENCE,
                                    in_child: -> { begin_anew }) { |occasion| work(occasion) }

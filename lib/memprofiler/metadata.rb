@@ -53,7 +53,7 @@ module Memprofiler
         sum = one.merge(other) { |key, a, b| join(key, a, b) }
         sum = sum.except(*WHOLE.reject { |key| one.key?(key) && other.key?(key) })
         sum[:processes] = (one[:processes] || 1) + (other[:processes] || 1)
-        sum.merge(intervals(one, other), same_processes(one, other), forked_processes(one, other))
+        sum.merge(intervals(one, other), same_processes(one, other))
       end
 
       # What the later profile has on top of the earlier one. How many live
@@ -81,14 +81,6 @@ module Memprofiler
         twice.empty? ? {} : { same_pid: twice.join(", ") }
       end
 
-      # What a collector had at a fork is in the profiles of both processes from then on.
-      def forked_processes(*parts)
-        known = parts.flat_map { |part| list(part[:forked_pids]) }
-        roots = parts.map { |part| list(part[:run]) | list(part[:forked_from]) }
-        known |= parts.flat_map { |part| list(part[:pid]) } if roots.reduce(:&).any?
-        known.empty? ? {} : { forked_pids: known.join(", ") }
-      end
-
       # @param value [Integer, String, nil] "1, 2"
       # @return [Array<String>]
       def list(value)
@@ -101,7 +93,7 @@ module Memprofiler
 
         (list(one) | list(other)).join(", ")
       end
-      private_class_method :join, :intervals, :same_processes, :forked_processes
+      private_class_method :join, :intervals, :same_processes
     end
   end
 end

@@ -3,7 +3,9 @@
 require_relative "errors"
 require_relative "new_file"
 
-module Memprofiler
+module Memprofiler # rubocop:disable Style/Documentation -- it's in lib/memprofiler.rb
+  autoload :Arguments, File.join(__dir__, "arguments.rb")
+
   # One state of a collector, or a pprof file: where objects were allocated, and
   # which of them were in use. It never changes, and may be frozen or made shareable.
   #
@@ -17,7 +19,6 @@ module Memprofiler
   # This file is loaded into profiled programs, so it loads the analysis, and decodes bytes, only when
   # that is asked for: what is damaged raises DecodeError then, from whatever method asks first.
   class Profile
-    autoload :Arguments, File.join(__dir__, "arguments.rb")
     autoload :Attribution, File.join(__dir__, "attribution.rb")
     autoload :Combination, File.join(__dir__, "combination.rb")
     autoload :Metadata, File.join(__dir__, "metadata.rb")
@@ -257,7 +258,8 @@ module Memprofiler
     # @raise [DecodeError] what it was made of is damaged
     def freeze
       model
-      Profile.constants.each { |name| Profile.const_get(name) } # before 4.0 only the main one can autoload
+      # (Before 4.0 only the main one can autoload.)
+      [Arguments, *Profile.constants.map { |name| Profile.const_get(name) }]
       super
     end
 

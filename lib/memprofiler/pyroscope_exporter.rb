@@ -52,9 +52,10 @@ module Memprofiler
     def initialize(url:, app_name:, tags: {}, every: 15, timeout: 10, queue: 8, username: nil, password: nil,
                    token: nil, tenant: nil, ca_file: nil, collector: nil, labels: [], gc: false) # rubocop:disable Naming/MethodParameterName
       super(every: every, collector: collector, labels: labels, gc: gc)
-      @timeout = Options.number("timeout", timeout, TIMEOUT)
-      @limit = Options.integer("queue", queue, QUEUE)
-      @ca_file = ca_file && File.expand_path(Profile::Arguments.path("ca_file", ca_file))
+      @timeout = Arguments.number("timeout", timeout, TIMEOUT)
+      @limit = Arguments.integer("queue", queue, QUEUE)
+      ca_file = Arguments.path("ca_file", ca_file, optional: true)
+      @ca_file = ca_file && File.expand_path(ca_file)
       @address = Address.new(url: url, app_name: app_name, tags: tags, username: username, password: password,
                              token: token, tenant: tenant)
       begin_anew
@@ -199,6 +200,8 @@ module Memprofiler
     end
 
     # An answer that isn't 2xx.
+    #
+    # @api private
     class Refused < StandardError
       attr_reader :for_good, :delay
 

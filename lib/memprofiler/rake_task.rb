@@ -4,6 +4,7 @@ require "rake"
 require "rake/tasklib"
 require "rbconfig"
 require "shellwords"
+require_relative "arguments"
 
 module Memprofiler
   # Defines two Rake tasks:
@@ -11,8 +12,9 @@ module Memprofiler
   # - `rake memprofile` runs a script below `memprofiler run`: its profile is written and the report
   #   printed. `rake memprofile SCRIPT=path ARGS="a 'b c'"` takes another one, or other arguments (split as
   #   a shell does it, and never given to one).
-  # - `rake memprofile:task[db:seed]` does so with a task of the same Rakefile, in a Rake of its own;
-  #   `[db:seed,a,b]` are its arguments.
+  # - `rake memprofile:task[db:seed]` does so with a task of the same Rakefile, in a Rake of its own, which gets
+  #   the folder, environment (`VAR=value`) and options of this one; `[db:seed,a,b]`, or `[db:seed[a,b]]`, are its
+  #   arguments. A dry run (`-n`) runs neither.
   #
   # What fails fails the task, with the same exit status, and has its profile all the same.
   #
@@ -20,6 +22,8 @@ module Memprofiler
   #   require "memprofiler/rake_task"
   #   Memprofiler::RakeTask.new { |t| t.script = "bin/import" }
   class RakeTask < ::Rake::TaskLib
+    autoload :Options, File.join(__dir__, "rake_task/options.rb")
+
     INTERVALS = (1..1_000_000_000) # the collector's
     EXECUTABLE = File.expand_path("../../exe/memprofiler", __dir__)
     # In a process of its own, which may be below a Bundler that knows nothing of this gem
@@ -68,7 +72,10 @@ module Memprofiler
       task(@name) { profile_script }
       namespace(@name) do
         desc "Profile the memory of another task"
-        task(:task, [:task]) { |task, arguments| profile_task(task, arguments.to_a) }
+        task(:task, [:task]) do |task, arguments|
+          task.reenable # another one may come, with other arguments
+          profile_task(task, arguments.to_a)
+        end
       end
     end
 
@@ -78,7 +85,7 @@ module Memprofiler
       given = ENV["SCRIPT"].to_s
       script = given.empty? ? @script : given
       raise ArgumentError, "script must be set: t.script = \"path\", or rake #{@name} SCRIPT=path" if script.nil?
-      raise ArgumentError, "script must be a file, and #{script.to_s.inspect} is none" unless File.file?(script)
+      raise ArgumentError, "script must be a file, not #{Arguments.shown(script.to_s)}" unless File.file?(script)
 
       args = given.empty? ? @args : []
       args = Shellwords.split(ENV["ARGS"]) if ENV["ARGS"]
@@ -92,18 +99,22 @@ module Memprofiler
 
     def profile_task(task, arguments)
       check
-      wanted, *rest = arguments
-      raise ArgumentError, "which task? As in: rake \"#{task.name}[db:seed]\"" if wanted.nil? || wanted.strip.empty?
+      wanted = wanted(arguments)
+      raise ArgumentError, "which task? As in: rake \"#{task.name}[db:seed]\"" if wanted.nil?
 
-      wanted = "#{wanted}[#{rest.join(",")}]" unless rest.empty?
-      run("rake #{wanted}", [RAKE, ::Rake::VERSION, ::Rake.original_dir, *rake_options, wanted])
+      options = Options.new(::Rake.application, ARGV).words
+      run("rake #{wanted}", [RAKE, ::Rake::VERSION, ::Rake.original_dir, *options, wanted])
     end
 
-    # Of this Rake; what -I and -r did is not known any more.
-    def rake_options
-      application = ::Rake.application
-      file = application.rakefile.to_s
-      [*(["--rakefile", file] unless file.empty?), *("--trace" if application.options.trace)]
+    # Rake has split them at commas, and taken away what kept others from being split at.
+    #
+    # @return [String, nil] the task as a command line names it
+    def wanted(arguments)
+      name, *rest = arguments.map { |word| word.gsub(/[\\,]/) { |letter| "\\#{letter}" } }
+      return if name.nil? || name.strip.empty?
+      return [name, *rest].join(",") if name.include?("[") # task[db:seed[a,b]]
+
+      rest.empty? ? name : "#{name}[#{rest.join(",")}]"
     end
 
     def run(what, words)
@@ -132,37 +143,16 @@ module Memprofiler
     end
 
     def check_name
-      return if (@name.is_a?(String) || @name.is_a?(Symbol)) && !@name.empty?
-
-      raise TypeError, "name must be a String or Symbol that isn't empty, not #{@name.inspect}"
+      Arguments.check("name", @name, "a String or Symbol that isn't empty", String, Symbol) { !@name.empty? }
     end
 
     def check
-      check_path("script", @script)
-      check_path("output", @output)
-      check_words("args", @args)
-      check_words("ruby_opts", @ruby_opts)
-      raise TypeError, "quiet must be true or false, not #{@quiet.inspect}" unless [true, false].include?(@quiet)
-      return if @interval.is_a?(Integer) && INTERVALS.cover?(@interval)
-
-      raise @interval.is_a?(Integer) ? ArgumentError : TypeError,
-            "interval must be an Integer from #{INTERVALS.begin} to #{INTERVALS.end}, not #{@interval.inspect}"
-    end
-
-    def check_path(option, value)
-      return if value.nil?
-
-      path = value.respond_to?(:to_path) ? value.to_path : value
-      raise TypeError, "#{option} must be a String, a Pathname or nil, not #{value.inspect}" unless path.is_a?(String)
-      return unless path.empty? || path.include?("\0")
-
-      raise ArgumentError, "#{option} must not be empty or hold a NUL, as #{path.inspect} does"
-    end
-
-    def check_words(option, value)
-      return if value.is_a?(Array) && value.all? { |word| word.is_a?(String) && !word.include?("\0") }
-
-      raise TypeError, "#{option} must be an Array of Strings without NUL, not #{value.inspect}"
+      Arguments.path("script", @script, optional: true)
+      Arguments.path("output", @output, optional: true)
+      Arguments.words("args", @args)
+      Arguments.words("ruby_opts", @ruby_opts)
+      Arguments.boolean("quiet", @quiet)
+      Arguments.integer("interval", @interval, INTERVALS)
     end
   end
 end

@@ -61,7 +61,6 @@ module Memprofiler
       def sum_stacks(group)
         attribution = Attribution.new(@model, group)
         @names = attribution.names
-        rows = attribution.rows
         last_seen = []
         @model[:samples].each_with_index do |sample, number|
           stack, values, = sample
@@ -69,8 +68,7 @@ module Memprofiler
           add_flat(flat, sample)
           add(@cumulative, flat, values)
           last_seen[flat] = number
-          stack.each do |location|
-            row = rows[location]
+          attribution.cumulative(stack).each do |row|
             next if row.nil? || last_seen[row] == number
 
             last_seen[row] = number

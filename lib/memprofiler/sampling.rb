@@ -14,6 +14,8 @@ module Memprofiler
     # What no sample has met is in no error: of sizes so uneven that a few objects
     # make up most bytes, most samplings see too little, and say so with too little
     # doubt.
+    #
+    # @api private
     class Sampling
       # 95 % of a normal distribution lie within so many standard deviations.
       DEVIATIONS = 1.96

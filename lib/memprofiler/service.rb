@@ -6,57 +6,16 @@ module Memprofiler
   #
   # @api private
   class Service
-    # Checks of options; each error names the option and what is allowed, and never shows a secret.
-    module Options
-      module_function
-
-      # @param range [Range]
-      def number(name, value, range)
-        raise TypeError, "#{name} must be a number, not an instance of #{value.class}" unless real?(value)
-        return value if range.cover?(value)
-
-        raise ArgumentError, "#{name} must be from #{range.begin} to #{range.end}, not #{value}"
-      end
-
-      def integer(name, value, range)
-        raise TypeError, "#{name} must be an Integer, not an instance of #{value.class}" unless value.is_a?(Integer)
-
-        number(name, value, range)
-      end
-
-      def boolean(name, value)
-        return value if [true, false].include?(value)
-
-        raise TypeError, "#{name} must be true or false, not an instance of #{value.class}"
-      end
-
-      # @return [String, nil] the value
-      def string(name, value)
-        return value if value.nil? || value.is_a?(String)
-
-        raise TypeError, "#{name} must be a String, not an instance of #{value.class}"
-      end
-
-      def real?(value)
-        value.is_a?(Integer) || value.is_a?(Float) || value.is_a?(Rational)
-      end
-      private_class_method :real?
-    end
-
     EVERY = (0.01..86_400) # seconds
     private_constant :EVERY
 
     # @raise [ArgumentError, TypeError]
     def initialize(every:, collector:, labels:, gc:) # rubocop:disable Naming/MethodParameterName
-      @every = Options.number("every", every, EVERY)
-      unless collector.nil? || collector.is_a?(Collector)
-        raise TypeError, "collector must be a Memprofiler::Collector, or nil for the process' own, " \
-                         "not an instance of #{collector.class}"
-      end
+      @every = Arguments.number("every", every, EVERY)
       Memprofiler.send(:check_labels, Collector.new, labels)
-      @collector = collector
+      @collector = Arguments.collector("collector", collector)
       @labels = labels.dup.freeze
-      @gc = Options.boolean("gc", gc)
+      @gc = Arguments.boolean("gc", gc)
       @last_state_taken = false
     end
 

@@ -10,12 +10,14 @@ module Memprofiler
   #   end
   class SidekiqMiddleware
     # Sidekiq gives each instance its configuration; there is nothing in it for us.
+    #
+    # @param config [Object]
     attr_writer :config
 
     # @param _job [Object] the worker's instance
     # @param payload [Hash{String => Object}] the job's, as it is in the queue
     # @param _queue [String] its name
-    # @return what the block does
+    # @return [Object] what the block does
     def call(_job, payload, _queue, &)
       Memprofiler.with_labels(job: payload["wrapped"] || payload["class"], &)
     end

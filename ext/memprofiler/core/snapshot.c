@@ -8,11 +8,18 @@
 #include "mem.h"
 #include "snapshot_parts.h"
 
+static char program[64] = "ruby";
+
 static const char *const literals[N_LITERALS] = {
     "alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "count",
-    "bytes",         "objects",     "ruby",          "class",       "thread",
+    "bytes",         "objects",     program,         "class",       "thread",
     "age",           "collections", "pid",
 };
+
+void mp_snapshot_program(const char *name)
+{
+    snprintf(program, sizeof program, "%s", name);
+}
 
 /* ---- under the GVL --------------------------------------------------------------------------- */
 

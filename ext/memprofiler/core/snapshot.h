@@ -37,6 +37,12 @@ typedef struct {
     int alloc_first; /* readers show alloc_space, not inuse_space, unless told otherwise */
 } mp_snapshot_header;
 
+/*
+ * What profiles call the binary that they are of: the program's name, or "ruby" until it's told. To be
+ * told once, before the first snapshot: readers take samples of other binaries for others.
+ */
+void mp_snapshot_program(const char *name);
+
 /* `owner` is the thread that takes it, for mp_snapshots_keep. */
 int mp_snapshot_new(mp_snapshot **out, mp_recorder *recorder, unsigned labels, uintptr_t owner);
 /* Up to `most` items; *done tells whether begin would find little left. It may be called at once. */

@@ -264,7 +264,7 @@ static int write_output(const output *o, const mp_snapshot_header *header, mp_bu
         .default_sample_type = lit[header->alloc_first ? LIT_ALLOC_SPACE : LIT_INUSE_SPACE],
         .period_type = lit[LIT_OBJECTS],
         .period_unit = lit[LIT_COUNT],
-        .mapping_file = lit[LIT_RUBY],
+        .mapping_file = lit[LIT_PROGRAM],
         .period = s->recorder->options.interval,
         .time_nanos = header->time_nanos,
     };

@@ -24,7 +24,7 @@ enum {
     LIT_COUNT,
     LIT_BYTES,
     LIT_OBJECTS,
-    LIT_RUBY,
+    LIT_PROGRAM,
     LIT_CLASS,
     LIT_THREAD,
     LIT_AGE,

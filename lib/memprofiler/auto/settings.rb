@@ -5,6 +5,7 @@ module Memprofiler
     # The MEMPROFILER_* variables, checked. One that says what isn't allowed counts as if it weren't
     # there, and is complained of.
     class Settings
+      # Those of a collector's options
       OPTIONS = {
         "MEMPROFILER_INTERVAL" => :interval, "MEMPROFILER_MAX_DEPTH" => :max_depth,
         "MEMPROFILER_MAX_SAMPLES" => :max_samples, "MEMPROFILER_TRACK_ONE_IN" => :track_one_in,
@@ -12,8 +13,16 @@ module Memprofiler
       }.freeze
       # Those that end no process by what they are for. (Ruby keeps some for itself.)
       SIGNALS = (%w[USR1 USR2 HUP WINCH TTIN TTOU URG PROF IO CONT TSTP ALRM PWR] & Signal.list.keys).freeze
+      DIR = "MEMPROFILER_DIR"
+      EVERY = "MEMPROFILER_EVERY"
       KEEP = "MEMPROFILER_KEEP"
-      private_constant :OPTIONS, :SIGNALS, :KEEP
+      SIGNAL = "MEMPROFILER_SIGNAL"
+      # All that there are.
+      VARIABLES = [DIR, SIGNAL, EVERY, KEEP, *OPTIONS.keys].freeze
+      # What begins so and is none: that of `memprofiler run`, and of a checkout's own commands.
+      OTHERS = /\AMEMPROFILER_(?:RUN_|(?:ASAN|CHROOTS|DEBIAN_MIRROR|DEV|NO_SKIP)\z)/
+      PREFIX = /\AMEMPROFILER_/i
+      private_constant :SIGNALS, :DIR, :EVERY, :KEEP, :SIGNAL, :OTHERS, :PREFIX
 
       # @return [Hash{Symbol => Object}] for the collector
       attr_reader :collector_options
@@ -25,7 +34,8 @@ module Memprofiler
       attr_reader :flusher_options
       # @return [String, nil] a signal's name without "SIG"
       attr_reader :signal
-      # @return [Array<String>] a line for each variable that isn't followed: its name, what is allowed
+      # @return [Array<String>] a line for each variable that isn't followed: its name, what is allowed; and one
+      #   for all that there are not
       attr_reader :complaints
 
       # @param env [Hash{String => String}]
@@ -33,10 +43,11 @@ module Memprofiler
         @env = env
         @complaints = []
         @collector_options = collector_options_from(OPTIONS)
-        @dir = folder("MEMPROFILER_DIR")
-        @every = seconds("MEMPROFILER_EVERY")
+        @dir = folder(DIR)
+        @every = seconds(EVERY)
         @flusher_options = keep
-        @signal = signal_name("MEMPROFILER_SIGNAL")
+        @signal = signal_name(SIGNAL)
+        complain_of_unknown
       end
 
       private
@@ -47,8 +58,17 @@ module Memprofiler
       end
 
       def complain(variable, allowed, text, instead = "it has its default")
-        @complaints << "#{variable} must be #{allowed}, not #{text[0, 80].inspect}: #{instead}"
+        @complaints << "#{variable} must be #{allowed}, not #{Arguments.shown(text)}: #{instead}"
         nil
+      end
+
+      # Misspelled ones, most likely, and their default is not what was wanted.
+      def complain_of_unknown
+        unknown = @env.keys.map(&:b).grep(PREFIX).grep_v(OTHERS) - VARIABLES
+        return if unknown.empty?
+
+        names = unknown.map { |name| name.match?(/\A\w+\z/) ? name[0, 80] : Arguments.shown(name) }
+        @complaints << "there is no #{names.join(", ")}: there are #{VARIABLES.join(", ")}"
       end
 
       # What is allowed the collector knows.

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../profile"
+require_relative "../report"
 require_relative "../memprofiler"
 
 module Memprofiler
@@ -20,7 +21,8 @@ module Memprofiler
                   whole or not at all, and is readable by its owner only.
 
           What was summed is told on stderr. Profiles that have something twice are refused: two
-          of one run of a collector, an earlier and a later one.
+          of one run of a collector, an earlier and a later one. Of processes that were forked with
+          a running collector each has what was before the fork: a note says so.
 
           exit status: 0; 1: a file is no profile, they can't be summed, or OUT can't be written;
           2: wrong usage
@@ -56,6 +58,7 @@ module Memprofiler
         files.notes.each { |note| CLI.complain("memprofiler merge: note: #{note}") }
         profile.write(@out)
         CLI.complain("memprofiler merge: #{@out}: #{sum_of(files, profile)}")
+        Report::Head.new(profile).twice.each { |note| CLI.complain("memprofiler merge: #{note}") }
         0
       end
 

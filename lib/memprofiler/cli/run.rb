@@ -11,7 +11,9 @@ module Memprofiler
     class Run
       INTERVAL = 512
       INTERVALS = (1..1_000_000_000) # the collector's
-      private_constant :INTERVAL, :INTERVALS
+      # Of programs that are profiled without `run`, which has an option for each.
+      VARIABLES = { "MEMPROFILER_INTERVAL" => "--interval", "MEMPROFILER_DIR" => "--output" }.freeze
+      private_constant :INTERVAL, :INTERVALS, :VARIABLES
 
       # @return [String]
       def self.help
@@ -47,6 +49,7 @@ module Memprofiler
         @quiet = options["--quiet"]
         @interval = parser.whole_number("--interval", options.fetch("--interval", INTERVAL.to_s), INTERVALS)
         @directory = options["--output"]
+        @ignored = VARIABLES.reject { |name, option| ENV[name].to_s.empty? || options.key?(option) }
         parser.error("--output must not be empty") if @directory == ""
         @words = arguments
         parser.error("which COMMAND?") if (@words.empty? || @words.first.empty?) && !@help
@@ -58,6 +61,7 @@ module Memprofiler
       def call
         return CLI.print_out(Run.help) if @help
 
+        complain_of_variables unless @quiet || @ignored.empty?
         output = Memprofiler::Run::Output.new(@directory)
         # (It stays referred to: it has the pipe that signals go to, up to the end.)
         @command = Memprofiler::Run::Command.new(@words, environment(output))
@@ -72,6 +76,11 @@ module Memprofiler
       end
 
       private
+
+      def complain_of_variables
+        names, options = [@ignored.keys, @ignored.values].map { |words| words.join(" and ") }
+        CLI.complain("memprofiler run: #{names} not followed: here it's #{options}")
+      end
 
       def environment(output)
         environment = Memprofiler::Run::Environment.build(

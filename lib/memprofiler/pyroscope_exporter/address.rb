@@ -15,7 +15,8 @@ module Memprofiler
       TAG_NAME = /\A(?!__)[A-Za-z_][A-Za-z0-9_]{0,199}\z/
       TAG_VALUE = /\A[^,{}[:cntrl:]]{1,1000}\z/
       HEADER = /\A[\x21-\x7E]+\z/
-      private_constant :APP_NAME, :TAG_NAME, :TAG_VALUE, :HEADER
+      TAG_CLASSES = [String, Symbol, Integer, TrueClass, FalseClass].freeze
+      private_constant :APP_NAME, :TAG_NAME, :TAG_VALUE, :HEADER, :TAG_CLASSES
 
       # @return [String] scheme, host, port and path
       attr_reader :shown
@@ -77,16 +78,14 @@ module Memprofiler
         value.empty? ? nil : value
       end
 
-      # (It may hold a password: messages don't show it.)
+      # (It may hold a password.)
       def check_url(url)
-        unless url.is_a?(String) || url.is_a?(URI::HTTP)
-          raise TypeError, "url must be a String or a URI of http or https, not an instance of #{url.class}"
+        uri = parse(url) if url.is_a?(String) || url.is_a?(URI::HTTP)
+        what = "http://HOST or https://HOST, as a String or a URI, with a port and a path if need be, and no more"
+        Arguments.check("url", url, what, String, URI::HTTP, secret: true) do
+          uri.is_a?(URI::HTTP) && !uri.host.to_s.empty? && uri.query.nil? && uri.fragment.nil?
         end
-
-        uri = parse(url)
-        return uri if uri.is_a?(URI::HTTP) && !uri.host.to_s.empty? && uri.query.nil? && uri.fragment.nil?
-
-        raise ArgumentError, "url must be http://HOST or https://HOST, with a port and a path if need be, and no more"
+        uri
       end
 
       def parse(url)
@@ -96,49 +95,43 @@ module Memprofiler
       end
 
       def check_app_name(name)
-        raise TypeError, "app_name must be a String, not an instance of #{name.class}" unless name.is_a?(String)
-        return name.dup.freeze if name.match?(APP_NAME)
-
-        raise ArgumentError, "app_name must be 1 to 200 of letters, digits, _ . / and -, not #{name[0, 80].inspect}"
+        what = "a String of 1 to 200 letters, digits, _ . / and -"
+        Arguments.check("app_name", name, what, String) { name.match?(APP_NAME) }.dup.freeze
       end
 
       def check_tags(tags)
-        raise TypeError, "tags must be a Hash, not an instance of #{tags.class}" unless tags.is_a?(Hash)
-
-        tags.to_h do |name, value|
-          name = name.to_s
-          unless name.match?(TAG_NAME)
-            raise ArgumentError, "a tag's name must be letters, digits and _, and not begin with a digit or __, " \
-                                 "not #{name[0, 80].inspect}"
-          end
-          [name.freeze, value.nil? ? nil : check_tag(name, value)]
+        Arguments.check("tags", tags, "a Hash", Hash).to_h do |name, value|
+          what = "letters, digits and _, and not begin with a digit or __"
+          name = name.to_s.dup.freeze
+          Arguments.check("a tag's name", name, what, String) { name.match?(TAG_NAME) }
+          [name, value.nil? ? nil : check_tag(name, value)]
         end.freeze
       end
 
       def check_tag(name, value)
-        unless [String, Symbol, Integer, TrueClass, FalseClass].any? { |kind| value.is_a?(kind) }
-          raise TypeError, "tag #{name} must be a String, Symbol, Integer, true, false or nil, " \
-                           "not an instance of #{value.class}"
-        end
-        text = value.to_s.encode(Encoding::UTF_8)
-        return text.freeze if text.valid_encoding? && text.match?(TAG_VALUE) && text == text.strip
+        what = "a String, Symbol, Integer, true, false or nil, of 1 to 1000 characters of UTF-8, without " \
+               ", { } and control characters, and without blanks at its ends"
+        Arguments.check("tag #{name}", value, what, *TAG_CLASSES) { tag_text(value) }
+        tag_text(value).freeze
+      end
 
-        raise ArgumentError, "tag #{name} must be 1 to 1000 characters without , { } and control characters, " \
-                             "and without blanks at its ends"
+      def tag_text(value)
+        text = value.to_s.encode(Encoding::UTF_8)
+        text if text.valid_encoding? && text.match?(TAG_VALUE) && text == text.strip
       rescue EncodingError
-        raise ArgumentError, "tag #{name} can't be told in UTF-8"
+        nil
       end
 
       def check_user(name, password)
-        Service::Options.string("username", name)
-        Service::Options.string("password", password)
+        Arguments.check("password", password, "a String, or nil", String, NilClass, secret: true)
         if @uri.userinfo
           raise ArgumentError, "a username and password are in the url already" if name || password
 
           name, password = decoded(@uri.userinfo)
         end
+        what = "a String without a colon, or nil"
+        Arguments.check("username", name, what, String, NilClass, secret: true) { !name&.include?(":") }
         raise ArgumentError, "password needs a username" if password && !name
-        raise ArgumentError, "username must not hold a colon" if name&.include?(":")
 
         [name.dup.freeze, password.to_s.dup.freeze].freeze if name
       end
@@ -148,10 +141,9 @@ module Memprofiler
       end
 
       def header(option, value)
-        return if Service::Options.string(option, value).nil?
-        return value.dup.freeze if value.match?(HEADER)
-
-        raise ArgumentError, "#{option} must be printable ASCII without blanks"
+        what = "a String of printable ASCII without blanks, or nil"
+        Arguments.check(option, value, what, String, NilClass, secret: true) { value.nil? || value.match?(HEADER) }
+        value&.dup&.freeze
       end
     end
   end

@@ -44,9 +44,9 @@ module Memprofiler
       # @raise [AlreadyStartedError] the process' own collector runs with other options than `start`
       def initialize(path: "/debug/pprof", collector: nil, start: {}, permit: nil, max_seconds: 300, max_waiting: 2)
         @path = Options.path(path)
-        @permit = permit && Options.permit(permit)
-        @max_seconds = Options.integer("max_seconds", max_seconds, 1..86_400)
-        Options.integer("max_waiting", max_waiting, 1..1_000)
+        @permit = Options.permit(permit)
+        @max_seconds = Arguments.integer("max_seconds", max_seconds, 1..86_400)
+        Arguments.integer("max_waiting", max_waiting, 1..1_000)
         @scrape = Scrape.new(Options.collector(collector, start), start, max_waiting)
       end
 

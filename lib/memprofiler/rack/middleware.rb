@@ -20,15 +20,13 @@ module Memprofiler
     #   name, or nil for none; what it raises is said once, and the request goes on without a label.
     #   nil: no labels
     # @param max_endpoints [Integer] how many names there may be, 1..10,000; from then on a new one is "(other)"
-    # @param options what {App#initialize} takes
+    # @param options [Hash{Symbol => Object}] what {App#initialize} takes
     # @raise [ArgumentError, TypeError] naming the option and what is allowed
     # @raise [AlreadyStartedError] see {App#initialize}
     def initialize(app, label: nil, max_endpoints: EndpointLabels::MAX, **options)
-      raise TypeError, "app must respond to call, as a Rack app does" unless app.respond_to?(:call)
-
       Options.label(label)
-      Options.integer("max_endpoints", max_endpoints, 1..10_000)
-      @app = app
+      Arguments.integer("max_endpoints", max_endpoints, 1..10_000)
+      @app = Options.app(app)
       @endpoint = App.new(**options)
       @path = @endpoint.path
       @labels = label && EndpointLabels.new(label, max_endpoints)

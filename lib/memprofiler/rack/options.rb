@@ -13,57 +13,35 @@ module Memprofiler
 
       # @return [String]
       def path(value)
-        return value.dup.freeze if value.is_a?(String) && value.match?(PATH)
-
-        refuse(value.is_a?(String) ? ArgumentError : TypeError, "path",
-               "a String such as \"/debug/pprof\", of letters, digits, -, ., _ and ~, without a / at its end", value)
+        what = "a String such as \"/debug/pprof\", of letters, digits, -, ., _ and ~, without a / at its end"
+        Arguments.check("path", value, what, String) { value.match?(PATH) }.dup.freeze
       end
 
-      # @return [Integer]
-      def integer(name, value, range)
-        return value if value.is_a?(Integer) && range.cover?(value)
-
-        refuse(value.is_a?(Integer) ? ArgumentError : TypeError, name,
-               "an Integer within #{digits(range.begin)}..#{digits(range.end)}", value)
+      # @return [#call]
+      def app(value)
+        Arguments.callable("app", value, "a Rack app, which responds to call")
       end
 
       # @return [#call, nil]
       def permit(value)
-        return value if value.respond_to?(:call)
-
-        refuse(TypeError, "permit", "a callable, which is given the env and says whether the request is allowed", value)
+        what = "a callable, which is given the env and says whether the request is allowed, or nil"
+        value.nil? ? value : Arguments.callable("permit", value, what)
       end
 
       # @return [true, #call, nil]
       def label(value)
-        return value if value.nil? || value == true || value.respond_to?(:call)
+        return value if value.nil? || value == true
 
-        refuse(TypeError, "label", "true, nil, or a callable, which is given the env and returns a name or nil", value)
+        Arguments.callable("label", value, "true, nil, or a callable, which is given the env and returns a name or nil")
       end
 
       # @return [Collector, nil]
       def collector(value, start)
-        unless start.is_a?(Hash)
-          refuse(TypeError, "start", "a Hash of Collector.new's options, such as { interval: 512 }", start)
-        end
-        return if value.nil?
-
-        refuse(TypeError, "collector", "a Memprofiler::Collector, or nil for the process' own", value) \
-          unless value.is_a?(Collector)
-        return value if start.empty?
+        Arguments.check("start", start, "a Hash of Collector.new's options, such as { interval: 512 }", Hash)
+        return value if Arguments.collector("collector", value).nil? || start.empty?
 
         raise ArgumentError, "start must not be given with a collector: it's for the process' own"
       end
-
-      def refuse(error, name, allowed, value)
-        raise error, "#{name} must be #{allowed}, not #{Profile::Arguments.shown(value)}"
-      end
-      private_class_method :refuse
-
-      def digits(number)
-        number.to_s.gsub(/(?<=\d)(?=(?:\d{3})+\z)/, ",")
-      end
-      private_class_method :digits
     end
   end
 end

@@ -11,4 +11,12 @@ rescue LoadError
 end
 require "rake"
 $PROGRAM_NAME = "rake" # as tasks know it
-Rake.application.run
+
+# What is in RAKEOPT is among the words already, seen from another folder maybe. Tasks have it all the same.
+rakeopt = ENV.delete("RAKEOPT")
+Rake.application.standard_exception_handling do
+  Rake.application.init("rake", ARGV)
+  ENV["RAKEOPT"] = rakeopt
+  Rake.application.load_rakefile
+  Rake.application.top_level
+end

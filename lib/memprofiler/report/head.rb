@@ -28,7 +28,10 @@ module Memprofiler
         unseen_objects: "objects that Ruby allocated past the profiler: %s",
         hooks_rearmed: "times that Ruby dropped the profiler's hooks, and they were set again: %s"
       }.freeze
-      private_constant :UNSEEN_BYTES, :UNSEEN_SHARE, :UNKNOWN_BYTES, :PROBLEMS
+      # Of these, what counts more than once
+      TWICE = %i[same_pid forked_pids].freeze
+      INHERITED = "note: the process was forked with a running collector: what it had before the fork counts here too"
+      private_constant :UNSEEN_BYTES, :UNSEEN_SHARE, :UNKNOWN_BYTES, :PROBLEMS, :TWICE, :INHERITED
 
       # @param profile [Profile]
       def initialize(profile)
@@ -43,6 +46,11 @@ module Memprofiler
 
         of_the_heap = tracked.to_a.drop(few? ? 1 : 0)
         [source, *sampling, *of_the_heap, *problems, "sizes: 1 kB = 1000 bytes"].compact
+      end
+
+      # @return [Array<String>] the lines that say what counts more than once in a sum
+      def twice
+        notes(PROBLEMS.slice(*TWICE))
       end
 
       private
@@ -101,7 +109,17 @@ module Memprofiler
       def counts(samples)
         live = @metadata[:live_samples]
         in_use = ", #{Units.value(live, "count")} of objects in use" if live.is_a?(Integer)
-        "#{Units.value(samples, "count")} of allocations#{in_use}"
+        "#{Units.value(samples, "count")} of allocations#{in_use || changed}"
+      end
+
+      # What came and went on one stack has cancelled out: there may have been more.
+      def changed
+        column = @types.keys.index(:inuse_objects)
+        return unless @metadata[:difference] && column
+
+        row = @types.keys.each_index.map { |each| @profile.model[:samples].sum { |_, values, _| values[each].abs } }
+        samples, = Profile::Sampling.new(@profile.model, @metadata).behind(column, row, 0.0)
+        ", #{Units.value(samples, "count")} of what changed in use" if samples
       end
 
       def error(samples)
@@ -168,7 +186,11 @@ module Memprofiler
       end
 
       def problems
-        PROBLEMS.filter_map do |key, text|
+        [*notes(PROBLEMS), *(INHERITED if @metadata[:forked_from] && !@metadata[:processes])]
+      end
+
+      def notes(texts)
+        texts.filter_map do |key, text|
           value = @metadata[key]
           next if value.nil? || value.eql?(0)
 

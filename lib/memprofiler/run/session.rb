@@ -6,6 +6,9 @@ require_relative "../profile"
 require_relative "../vm_faults"
 
 module Memprofiler
+  # `memprofiler run`, and what it puts into the programs below it.
+  #
+  # @api private
   module Run
     # The profiling of one process below `memprofiler run`, from its first line
     # to its end. It runs inside somebody else's program, which may by its end
@@ -37,6 +40,7 @@ module Memprofiler
         def begin(extension)
           require extension
           Memprofiler.own_folder = FILE.expand_path("..", __dir__)
+          Memprofiler.program = NewFile.name_of($0)
           Memprofiler.own do
             names = %w[OUTPUT MANIFEST INTERVAL].map { |name| "MEMPROFILER_RUN_#{name}" }
             output, manifest, interval = ENV.values_at(*names)

@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+require "memprofiler"
+require "memprofiler/rake_task"
+require "pathname"
+require "memprofiler/auto/settings"
+
+# Whoever is given something that isn't allowed: the same words, and an error by which a program can tell.
+RSpec.describe Memprofiler::Arguments do
+  wording = /\A[a-z][\w' \[\]]* must be \S.*, not \S.*\z/i
+  push = { url: "http://127.0.0.1:1", app_name: "a" }
+  task = ->(name, value) { Memprofiler::RakeTask.new { |made| made.public_send("#{name}=", value) } }
+  profile = -> { Memprofiler::Profile.from_model({ sample_types: [%w[inuse_space bytes]], samples: [] }) }
+
+  # Of each: one that is of no allowed class, one that is, and is not allowed all the same
+  {
+    "Collector.new" => [->(value) { Memprofiler::Collector.new(interval: value) }, "1", 0],
+    "Profile.load" => [->(value) { Memprofiler::Profile.load(value) }, 1, ""],
+    "Profile#top, by:" => [->(value) { profile.call.top(:inuse_space, by: value) }, "line", :lines],
+    "Profile#top, n:" => [->(value) { profile.call.top(:inuse_space, n: value) }, 1.0, 0],
+    "FileFlusher, every:" => [->(value) { Memprofiler::FileFlusher.new(dir: "x", every: value) }, "1", 0],
+    "FileFlusher, keep:" => [->(value) { Memprofiler::FileFlusher.new(dir: "x", keep: value) }, nil, 0],
+    "PyroscopeExporter, url:" => [->(value) { Memprofiler::PyroscopeExporter.new(**push, url: value) }, 1, "http://u:geheim@x?y"],
+    "PyroscopeExporter, app_name:" => [->(value) { Memprofiler::PyroscopeExporter.new(**push, app_name: value) }, 1, "a b"],
+    "PyroscopeExporter, tags:" => [->(value) { Memprofiler::PyroscopeExporter.new(**push, tags: { a: value }) }, [], "b,c"],
+    "PyroscopeExporter, token:" => [->(value) { Memprofiler::PyroscopeExporter.new(**push, token: value) }, 1, "geheim geheim"],
+    "PyroscopeExporter, username:" => [->(value) { Memprofiler::PyroscopeExporter.new(**push, username: value) }, 1, "geheim:"],
+    "PyroscopeExporter, timeout:" => [->(value) { Memprofiler::PyroscopeExporter.new(**push, timeout: value) }, "1", 0],
+    "Rack, path:" => [->(value) { Memprofiler::Rack::App.new(path: value) }, 1, "a"],
+    "Rack, max_seconds:" => [->(value) { Memprofiler::Rack::App.new(max_seconds: value) }, "1", 0],
+    "RakeTask, interval" => [->(value) { task["interval", value] }, "1", 0],
+    "RakeTask, output" => [->(value) { task["output", value] }, 1, ""],
+    "RakeTask, args" => [->(value) { task["args", value] }, "a", ["a\0"]],
+    "RakeTask, name" => [->(value) { Memprofiler::RakeTask.new(value) }, nil, ""]
+  }.each do |what, (call, other_class, other_value)|
+    it "has one wording for #{what}" do
+      { other_class => TypeError, other_value => ArgumentError }.each do |value, error|
+        expect { call[value] }.to raise_error(error, wording) { |raised| expect(raised.message).not_to include("geheim") }
+      end
+    end
+  end
+
+  it "has it for variables too" do
+    variables = { "INTERVAL" => "0", "LIVENESS" => "x", "EVERY" => "0", "KEEP" => "0", "SIGNAL" => "KILL", "DIR" => "/dev/null/x" }
+    complaints = Memprofiler::Auto::Settings.new(variables.transform_keys { |name| "MEMPROFILER_#{name}" }).complaints
+    expect(complaints.size).to eq(variables.size)
+    expect(complaints).to all(match(/\AMEMPROFILER_[A-Z]+ must be .+, not ".+": .+\z/))
+  end
+
+  it "shows what was given, within limits, and never an object's own words" do
+    long = described_class.shown("x" * 1000)
+    expect([described_class.shown(:a), described_class.shown("a"), described_class.shown(Class.new { def inspect = raise }.new)])
+      .to match([":a", '"a"', /\Aan instance of #<Class:/])
+    expect(long.length).to be < 100
+    expect { described_class.callable("c", 1, "a callable") }.to raise_error(TypeError, "c must be a callable, not 1")
+    expect(described_class.callable("c", :a.method(:to_s), "a callable").call).to eq("a")
+  end
+
+  it "lets nothing by that is allowed otherwise than it came" do
+    expect([described_class.number("n", 1r, 0.5..2), described_class.words("w", %w[a b]), described_class.boolean("b", false),
+            described_class.path("p", Pathname("a b")), described_class.path("p", nil, optional: true)]).to eq([1r, %w[a b], false, "a b", nil])
+  end
+end
