@@ -9,12 +9,12 @@ require "memprofiler/rack"
 KEPT = [] # rubocop:disable Style/MutableConstant
 EXACT = Memprofiler::Collector.new(interval: 1)
 
-# An action in a thread of its own
+# An action in a thread of its own, to which Rails gives what is local to the request's
 class LiveController < ActionController::Base
   include ActionController::Live
 
   def show
-    10.times { Object.new } # mark: live
+    10.times { Object.new } # mark: live#show
     3.times { |i| response.stream.write("line #{i}\n") }
   ensure
     response.stream.close
@@ -137,6 +137,10 @@ class Shop < Rails::Application
     get "moved" => redirect("/posts")
     mount Cellar::Engine => "/cellar"
     mount MOUNTED => "/mounted"
+    get "exact/:to" => lambda { |env|
+      EXACT.public_send(env["action_dispatch.request.path_parameters"].fetch(:to))
+      [200, {}, []]
+    }
     get "flushes" => ->(_) { [200, {}, [[Memprofiler.collector, EXACT].sum { |collector| collector.stats[:flushes] }.to_s]] }
   end
 end
