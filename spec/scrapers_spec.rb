@@ -9,13 +9,12 @@ RSpec.describe "scrapers" do
   SCRAPED = File.read(File.join(__dir__, "apps/servers.ru"))
   LEAK_SCRAPED = SCRAPED.lines.index { |line| line.end_with?("# mark: leak\n") } + 1
 
-  # | scraper | asks for | every | takes | alloc_* |
   # Both are Go programs, whose client asks for gzip of its own accord, and unpacks what then says content-encoding: gzip.
   SCRAPES = [
     { who: "Alloy, profile.memory", agent: "Alloy/1.10.0", path: "/debug/pprof/allocs", takes: 200..299, allocations: :cumulative },
     { who: "Alloy, profile.godeltaprof_memory", agent: "Alloy/1.10.0", path: "/debug/pprof/delta_heap", takes: 200..299, allocations: :delta },
-    { who: "Alloy with a seconds parameter", agent: "Alloy/1.10.0", path: "/debug/pprof/allocs?seconds=1", takes: 200..299, allocations: :delta },
     { who: "Parca, memory by default", agent: "conprof/0.24.0", path: "/debug/pprof/allocs", takes: 200..200, allocations: :cumulative },
+    { who: "Parca with delta: true", agent: "conprof/0.24.0", path: "/debug/pprof/allocs?seconds=1", takes: 200..200, allocations: :delta },
     { who: "Parca, configured for heap", agent: "conprof/0.24.0", path: "/debug/pprof/heap", takes: 200..200, allocations: :cumulative }
   ].freeze
 
@@ -61,7 +60,7 @@ RSpec.describe "scrapers" do
 
   SCRAPES.each do |scrape|
     describe scrape[:who] do
-      it "gets a status it takes, that content type, and a body which is a gzipped profile, packed once" do
+      it "gets a status it takes, the content type, and a body which is a gzipped profile, packed once" do
         answer = ask(scrape)
         expect(scrape[:takes]).to cover(answer.code.to_i)
         # Alloy: "unexpected Content-Type", and a body that begins as HTML or JSON does, are errors.
@@ -137,7 +136,7 @@ RSpec.describe "scrapers" do
     end
   end
 
-  # Alloy scrapes these too unless it's told not to. It prints the body with the status, Parca the status.
+  # Both scrape some of these too unless they're told not to. Alloy prints the body with the status, Parca the status.
   %w[block mutex goroutine profile?seconds=14 delta_block delta_mutex fgprof?seconds=14].each do |name|
     it "#{name}, which a Ruby process has not got, is answered by 404 and a line of text, without waiting" do
       before = @server.get("/flushes").body

@@ -9,7 +9,7 @@ KEPT = [] # rubocop:disable Style/MutableConstant
 class Shop < Sinatra::Base
   set :environment, :production
   set :host_authorization, { permitted_hosts: [] }
-  use Memprofiler::Rack, start: { interval: 1 }, label: true
+  use Memprofiler::Rack, label: true
 
   before { 10.times { Object.new } } # mark: filter
 
@@ -55,4 +55,6 @@ class Shop < Sinatra::Base
   not_found { "nothing here, labels #{Memprofiler.labels}" }
 end
 
+# A second one, as an app has that is mounted below another
+use Memprofiler::Rack, path: "/outer", start: { interval: 1 }, label: true
 run Shop
