@@ -63,21 +63,27 @@ RSpec.describe "labels of jobs" do
     end
   end
 
-  describe "in a Sidekiq of its own, with a Redis", :command, if: ENV["PATH"].split(":").any? { |folder| File.executable?("#{folder}/redis-server") } do
+  describe "in a Sidekiq of its own, with a Redis", :command do
     let(:port) { TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] } }
 
-    around do |example|
-      redis = spawn("redis-server", "--port", port.to_s, "--bind", "127.0.0.1", "--save", "", chdir: @dir, out: File::NULL)
+    before do
+      installed = ENV["PATH"].split(":").any? { |folder| File.executable?("#{folder}/redis-server") }
+      skip_or_fail "needs Redis (Debian: redis-server)" unless installed
+
+      @redis = spawn("redis-server", "--port", port.to_s, "--bind", "127.0.0.1", "--save", "", chdir: @dir, out: File::NULL)
       begin
         TCPSocket.open("127.0.0.1", port).close
       rescue Errno::ECONNREFUSED
         sleep 0.02
-        retry unless Process.wait(redis, Process::WNOHANG)
+        retry unless Process.wait(@redis, Process::WNOHANG)
       end
-      example.run
-    ensure
-      Process.kill(:TERM, redis)
-      Process.wait(redis)
+    end
+
+    after do
+      next unless @redis
+
+      Process.kill(:TERM, @redis)
+      Process.wait(@redis)
     end
 
     it "tell in a profile which class of job keeps what it makes" do

@@ -493,7 +493,7 @@ RSpec.describe Memprofiler::Rack do
         .to output("memprofiler: the label of requests: KeyError: mine (said once; requests go on without)\n").to_stderr
     end
 
-    # A stand-in with the three things of Rails that are relied upon.
+    # A stand-in with the four things of Rails that are relied upon. (A real one: rails_spec.rb.)
     it "are set where a controller's action begins, where there are controllers" do
       answer = Child.value(<<~RUBY)
         require "memprofiler/rack"
@@ -504,6 +504,7 @@ RSpec.describe Memprofiler::Rack do
           class Base
             attr_accessor :request
             def self.controller_path = "posts"
+            def available_action?(name) = name == "index"
             def process(action, *words) = [action, words, Memprofiler.labels]
           end
         end
@@ -516,14 +517,15 @@ RSpec.describe Memprofiler::Rack do
         app = lambda do |env|
           controller = [ActionController::Base.new, Admin.new]
           controller.each { |one| one.request = Request.new(env) }
-          [200, {}, [Memprofiler.labels, *controller.map { |one| one.process(:index, 1) }]]
+          [200, {}, [Memprofiler.labels, *controller.map { |one| one.process(:index, 1) }, controller[0].process("none")]]
         end
         labelled = Memprofiler::Rack.new(app, collector: Memprofiler::Collector.new, label: true)
         plain = Memprofiler::Rack.new(app, collector: Memprofiler::Collector.new)
         [labelled, plain].map { |stack| stack.call("PATH_INFO" => "/posts/1")[2] }
       RUBY
       posts, admin = %w[posts#index admin/posts#index].map { |name| [:index, [1], { endpoint: name }] }
-      expect(answer).to eq([[{}, posts, admin], [{}, [:index, [1], {}], [:index, [1], {}]]])
+      none = ["none", [], {}]
+      expect(answer).to eq([[{}, posts, admin, none], [{}, [:index, [1], {}], [:index, [1], {}], none]])
     end
 
     it "of more names than there may be are (other)" do

@@ -196,6 +196,7 @@ module Memprofiler
       thread.name = @name
       thread.report_on_exception = false
       thread.priority = -1 # the program's come first
+      thread.thread_variable_set(:fork_safe, true) # or Puma warns of it
       thread
     end
 

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "fileutils"
 require "net/http"
 require "rbconfig"
 require "timeout"
@@ -13,25 +14,38 @@ class Server
 
   attr_reader :port
 
+  # The folder it runs in, with config.ru, and the process' number
+  attr_reader :dir, :pid
+
   # @param config [String] of config.ru
   # @param arguments [Array<String>] of the gem's command; "PORT" stands for a free one
-  def self.run(config, gem: "puma", arguments: ["-b", "tcp://127.0.0.1:0", "-t", "1:8"])
-    Dir.mktmpdir do |dir|
-      server = new(dir, config, gem, arguments)
-      begin
-        yield server
-      ensure
-        server.stop
-      end
+  # @param env [Hash{String => String, nil}]
+  # @return [Server] to be stopped by {#close}
+  def self.start(config, gem: "puma", arguments: ["-b", "tcp://127.0.0.1:0", "-t", "1:8"], env: {})
+    dir = File.realpath(Dir.mktmpdir)
+    new(dir, config, gem, arguments, env)
+  rescue StandardError
+    FileUtils.remove_entry(dir)
+    raise
+  end
+
+  # The same for the time of a block.
+  def self.run(config, **options)
+    server = start(config, **options)
+    begin
+      yield server
+    ensure
+      server.close
     end
   end
 
-  def initialize(dir, config, gem, arguments)
+  def initialize(dir, config, gem, arguments, env)
+    @dir = dir
     File.write(File.join(dir, "config.ru"), config)
     @log = File.join(dir, "log")
     @port = free_port if arguments.include?("PORT")
     folders = Child::LOAD_PATH.flat_map { |folder| ["-I", folder] }
-    @pid = spawn({ "RACK_ENV" => "none" }, RbConfig.ruby, *folders, Gem.bin_path(gem, gem), *arguments.map { |word| word == "PORT" ? @port.to_s : word },
+    @pid = spawn({ "RACK_ENV" => "none", **env }, RbConfig.ruby, *folders, Gem.bin_path(gem, gem), *arguments.map { |word| word == "PORT" ? @port.to_s : word },
                  "config.ru", chdir: dir, in: File::NULL, %i[out err] => @log)
     wait
   end
@@ -45,10 +59,62 @@ class Server
     end
   end
 
+  # Requests by several clients at once, each with a connection of its own. Not packed: of answers that
+  # Rack::Deflater sends in chunks Net::HTTP 0.2.0 (Ruby 3.1) or Puma 8.0.2 mixes up one in 2,000, without us too.
+  #
+  # @param requests [Array<Net::HTTPRequest>]
+  # @return [Array<Net::HTTPResponse>]
+  def load(requests, clients: 3)
+    queue = Queue.new(requests).close
+    threads = Array.new(clients) do
+      Thread.new do
+        Net::HTTP.start("127.0.0.1", @port, nil, open_timeout: PATIENCE, read_timeout: PATIENCE) do |http|
+          answers = []
+          while (request = queue.pop)
+            request["accept-encoding"] = "identity"
+            answers << http.request(request)
+          end
+          answers
+        end
+      end
+    end
+    threads.flat_map(&:value)
+  end
+
+  # Asks for the profile of some seconds, and does the block between the two states that this is the difference of:
+  # if the seconds were too few for it, again with more.
+  #
+  # @param path [String] without the seconds
+  # @param flushes [#call] how many flushes the collector has done
+  # @return [Array(Memprofiler::Profile, Object)] and what the block returned
+  def profile_of(path, flushes, seconds: 2)
+    before = flushes.call
+    began = now
+    asked = Thread.new { get("#{path}#{path.include?("?") ? "&" : "?"}seconds=#{seconds}") }
+    sleep 0.01 until flushes.call > before || !asked.alive?
+    result = yield
+    in_time = now - began < seconds # no second flush by then
+    answer = asked.value
+    raise "#{answer.code}: #{answer.body}" unless answer.code == "200"
+    raise "not done in #{seconds} s" if seconds > 60 && !in_time
+    return [Memprofiler::Profile.new(answer.body), result] if in_time
+
+    profile_of(path, flushes, seconds: seconds * 2) { yield } # rubocop:disable Style/ExplicitBlockArgument
+  end
+
   def url(path) = "http://127.0.0.1:#{@port}#{path}"
+
+  def close
+    stop
+  ensure
+    FileUtils.remove_entry(@dir)
+  end
 
   # Puma 8.0.2 on Ruby 3.4 now and then waits for ever at its end (1 time of 37 without a collector, too).
   def stop
+    return if @stopped
+
+    @stopped = true
     Process.kill(:TERM, @pid)
     Timeout.timeout(LAST_PATIENCE) { Process.wait(@pid) }
   rescue Timeout::Error
@@ -60,13 +126,15 @@ class Server
 
   private
 
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
   def free_port = TCPServer.open("127.0.0.1", 0) { |socket| socket.addr[1] }
 
   def wait
-    ends = Process.clock_gettime(Process::CLOCK_MONOTONIC) + PATIENCE
+    ends = now + PATIENCE
     until (@port ||= log[%r{Listening on http://127\.0\.0\.1:(\d+)}, 1]&.to_i) && answers?
       raise "the server ended:\n#{log}" if Process.wait(@pid, Process::WNOHANG)
-      raise "no server after #{PATIENCE} s:\n#{log}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > ends
+      raise "no server after #{PATIENCE} s:\n#{log}" if now > ends
 
       sleep 0.05
     end

@@ -4,13 +4,14 @@ module Memprofiler
   class Rack
     # Labels what the app allocates by the request's endpoint.
     #
-    # Which controller a request goes to Rails knows only once the app has been called, so there the label is
-    # set where the action begins ({Controllers}), and what comes before has none.
+    # Where a request goes Rails and Sinatra know only once they have been called. So there the label is set where
+    # the action ({Controllers}) or the route ({Routes}) begins, and what comes before has none.
     #
     # @api private
     class EndpointLabels
       MAX = 500 # names; each is kept for ever
       OTHER = "(other)"
+      ANONYMOUS = "(anonymous)" # a controller without a name
       KEY = "memprofiler.endpoint_labels" # of the env
       METHODS = %w[GET HEAD POST PUT PATCH DELETE OPTIONS].freeze
       # A part of a path that stands for one of many: a number, a UUID, a digest, a token.
@@ -22,9 +23,20 @@ module Memprofiler
       module Controllers
         def process(action, ...)
           labels = request&.get_header(KEY)
-          return super unless labels
+          # What a route takes from the path for an action, and is none, must not use up the names.
+          return super unless labels && available_action?(action.to_s)
 
-          labels.within("#{self.class.controller_path}##{action}") { super }
+          labels.within("#{self.class.controller_path || ANONYMOUS}##{action}") { super }
+        end
+      end
+
+      # Of Sinatra's apps.
+      module Routes
+        private
+
+        def route_eval
+          labels = env[KEY]
+          labels ? labels.within(env["sinatra.route"]) { super } : super
         end
       end
 
@@ -36,14 +48,14 @@ module Memprofiler
         @names = {}
         @lock = Mutex.new
         @complained = false
-        watch_controllers unless @callable
+        watch unless @callable
       end
 
       # @param app [#call]
       # @param env [Hash]
       # @return what the app returns
       def call(app, env)
-        return within(name_of(env)) { app.call(env) } unless @rails
+        return within(name_of(env)) { app.call(env) } unless @watched
 
         env[KEY] = self
         app.call(env)
@@ -57,11 +69,22 @@ module Memprofiler
 
       private
 
+      def watch
+        @watched = [watch_controllers, watch_routes].any?
+      end
+
       def watch_controllers
         return unless defined?(::ActionController) && defined?(::ActiveSupport) && ::ActiveSupport.respond_to?(:on_load)
 
-        @rails = true
         ::ActiveSupport.on_load(:action_controller) { prepend Controllers }
+        true
+      end
+
+      def watch_routes
+        return unless defined?(::Sinatra::Base) && ::Sinatra::Base.private_method_defined?(:route_eval)
+
+        ::Sinatra::Base.prepend(Routes)
+        true
       end
 
       def name_of(env)
