@@ -36,7 +36,7 @@ static inline uint32_t number_after(const mp_pprof *profile, uint32_t string, co
 }
 
 static inline uint32_t shape_of_sample(const program *p, const mp_pprof *profile,
-                                const mp_pprof_sample *sample)
+                                       const mp_pprof_sample *sample)
 {
     for (uint32_t s = 0; s < SHAPES; s++) {
         uint32_t i = 0;

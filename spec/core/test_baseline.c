@@ -87,8 +87,7 @@ static void read_sample(const program *p, const mp_pprof *profile, const mp_ppro
         r->of[i] = v[i];
         /* As Profile::Sampling has it. */
         double objects = fabs((double)v[i & 2]);
-        double even =
-            objects > 0 ? (weight - 1) * (double)v[i] * (double)v[i] / objects : 0;
+        double even = objects > 0 ? (weight - 1) * (double)v[i] * (double)v[i] / objects : 0;
         double told = sample->deviations ? (double)sample->deviations[i] : 0;
         r->variances[i] = sample->deviations ? told * told : even;
     }

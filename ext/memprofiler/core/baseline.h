@@ -35,8 +35,8 @@ typedef struct {
 } mp_baseline_in_use;
 
 typedef struct {
-    uint32_t sites;     /* named sites 1..sites had counted something: later ones nothing */
-    uint32_t moment;    /* the recorder's count of snapshots; what changed since has this, or more */
+    uint32_t sites;  /* named sites 1..sites had counted something: later ones nothing */
+    uint32_t moment; /* the recorder's count of snapshots; what changed since has this, or more */
     uint32_t completed; /* collections: samples born before were in use */
     mp_counts counts;
     mp_baseline_allocated *allocated; /* by site number - 1, as the next */

@@ -375,7 +375,8 @@ void mp_recorder_measured(mp_recorder *r, uint32_t live, uint64_t size)
     /* Its slot must be counted before what it owns. */
     if (!mp_recorder_class_known(r, live, 0)) return;
     if (size > MP_LIVE_SIZE_MAX) size = MP_LIVE_SIZE_MAX;
-    if (size != entry->size) mp_recorder_changed(r, entry);
+    if (size == entry->size) return; /* in a forked child, writing is what takes time */
+    mp_recorder_changed(r, entry);
     entry->size = size & MP_LIVE_SIZE_MAX;
     if (size <= entry->largest) return;
     mp_site *site = mp_site_at(&r->raw_sites, entry->site);

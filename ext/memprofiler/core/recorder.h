@@ -152,8 +152,8 @@ typedef struct {
 } mp_allocation;
 
 /*
- * A living sample is not what an earlier snapshot has of it: baseline.h asks for that. At the
- * moments' end all count as changed, which is the safe side.
+ * A living sample is not what earlier snapshots have of it: baseline.h asks for that. After the last
+ * moment what ever changes counts as changed since any other, which is the safe side.
  */
 static inline void mp_recorder_changed(const mp_recorder *recorder, mp_live_entry *entry)
 {

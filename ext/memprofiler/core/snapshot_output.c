@@ -224,7 +224,8 @@ static void add_deviations(output *o, mp_pprof_sample *sample, const figures *of
 static void add_sample(output *o, const row *of)
 {
     static const uint64_t none[N_VALUES];
-    if (memcmp(of->sum.values, none, sizeof none) == 0) return; /* a difference's, of several sites */
+    if (memcmp(of->sum.values, none, sizeof none) == 0)
+        return; /* a difference's, of several sites */
     const mp_stack *stack = item(&o->snapshot->stacks, of->stack);
     add_stack(o, of->stack);
     int64_t *values = o->values + (size_t)o->n_samples * N_VALUES;
