@@ -39,7 +39,11 @@ module Memprofiler
         @ids = {}
         @functions = model[:functions]
         @group = group
-        @rows = model[:locations].map { |function, line, _| row_of(@functions[function], line) }
+        pieces = Pieces.new
+        @rows = model[:locations].map do |function, line, _|
+          pieces.step
+          row_of(@functions[function], line)
+        end
         @pseudo = model[:locations].map { |function, _, _| @functions[function][0][PSEUDO] }
         tell_apart_namesakes if group == :function
       end

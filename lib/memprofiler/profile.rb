@@ -22,6 +22,7 @@ module Memprofiler
     autoload :Combination, File.join(__dir__, "combination.rb")
     autoload :Metadata, File.join(__dir__, "metadata.rb")
     autoload :Origin, File.join(__dir__, "origin.rb")
+    autoload :Pieces, File.join(__dir__, "pieces.rb")
     autoload :Ranking, File.join(__dir__, "ranking.rb")
     autoload :Sampling, File.join(__dir__, "sampling.rb")
 
