@@ -29,7 +29,10 @@ module Memprofiler
         end
         numbers.sort!
         pieces.look
-        numbers.map! { |number| number % size }
+        numbers.map! do |number|
+          pieces.step
+          number % size
+        end
       end
 
       def initialize

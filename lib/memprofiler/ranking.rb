@@ -43,6 +43,7 @@ module Memprofiler
 
       # What shares are of: the metric's sum, with a difference's negative values taken as positive.
       def whole(column)
+        Thread.pass
         @model[:samples].sum { |_, values, _| values[column].abs }
       end
 

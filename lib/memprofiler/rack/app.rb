@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../pieces" # up to Ruby 3.1 each constant that comes later empties all of the program's caches
 require_relative "answer"
 require_relative "options"
 require_relative "permission"

@@ -12,12 +12,13 @@ module Memprofiler
       # them. These are estimates, so it's told that everything was sampled.
       HEAD = "heap profile: %s @ heap/2\n"
       COLUMNS = %i[inuse_objects inuse_space alloc_objects alloc_space].freeze
-      private_constant :HEAD, :COLUMNS
+      PART = 64 * 1024 # bytes
+      private_constant :HEAD, :COLUMNS, :PART
 
       module_function
 
       # @param profile [Profile]
-      # @return [String]
+      # @return [Array<String>] its parts: one String of a hundred megabytes would be moved again and again as it grows
       def of(profile)
         model = profile.model
         pieces = Profile::Pieces.new
@@ -26,14 +27,15 @@ module Memprofiler
           pieces.look
           rows.sum { |values,| values[column] }
         end
-        text = format(HEAD, numbers(totals))
+        parts = [text = format(HEAD, numbers(totals))]
         # Each text is made once: with one for each frame of each sample Ruby would collect garbage all the while.
         addresses, places = places(model, pieces)
         rows.each do |row|
+          parts << (text = +"") if text.bytesize > PART
           write(text, row, addresses, places)
           pieces.step
         end
-        text << model[:comments].map { |comment| "# #{printable(comment.delete_prefix("# "))}\n" }.join
+        parts << model[:comments].map { |comment| "# #{printable(comment.delete_prefix("# "))}\n" }.join
       end
 
       # Those that hold most come first.
@@ -43,8 +45,13 @@ module Memprofiler
           pieces.step
           [values.values_at(*columns), stack, labels]
         end
-        keys = [1, 3].map { |column| rows.map { |values,| -values[column] } }
-        rows.values_at(*Profile::Pieces.order(*keys))
+        keys = [1, 3].map do |column|
+          pieces.look
+          rows.map { |values,| -values[column] }
+        end
+        order = Profile::Pieces.order(*keys)
+        pieces.look
+        order.map { |place| rows[place] }
       end
 
       def numbers(values)
