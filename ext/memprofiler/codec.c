@@ -249,7 +249,8 @@ static VALUE fit(VALUE self, VALUE bytes, VALUE samples, VALUE depth, VALUE size
     job.limits.samples = (uint32_t)limit("samples", samples, INT32_MAX, 0);
     job.limits.depth = (uint32_t)limit("depth", depth, INT32_MAX, 0);
     job.limits.bytes = limit("size", size, INT32_MAX, 0);
-    if (job.limits.depth < 2) rb_raise(rb_eArgError, "depth must be within 2..%d, not 1", INT32_MAX);
+    if (job.limits.depth < 2)
+        rb_raise(rb_eArgError, "depth must be within 2..%d, not 1", INT32_MAX);
     bytes = rb_str_new_frozen(bytes);
     job.of.bytes = (const uint8_t *)RSTRING_PTR(bytes);
     job.of.len = (size_t)RSTRING_LEN(bytes);
