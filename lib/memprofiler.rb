@@ -23,7 +23,6 @@ require_relative "memprofiler/current"
 module Memprofiler
   autoload :ActiveJobLabels, File.join(__dir__, "memprofiler/active_job_labels.rb")
   autoload :Background, File.join(__dir__, "memprofiler/background.rb")
-  autoload :Delta, File.join(__dir__, "memprofiler/delta.rb")
   autoload :FileFlusher, File.join(__dir__, "memprofiler/file_flusher.rb")
   autoload :PyroscopeExporter, File.join(__dir__, "memprofiler/pyroscope_exporter.rb")
   autoload :Rack, File.join(__dir__, "memprofiler/rack/middleware.rb")

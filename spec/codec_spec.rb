@@ -284,6 +284,33 @@ RSpec.describe "Memprofiler::Codec" do
     end
   end
 
+  # What it does with samples is in spec/core/test_fit.c, and in that of the exporter.
+  describe ".fit" do
+    let(:bytes) { codec.encode(model) }
+
+    it "gives back what fits, and tells how many samples there are" do
+      fitted = codec.fit(bytes, 1_000, 1_000, 1_000_000)
+      expect(fitted).to eq([bytes, model[:samples].size, 0, 0])
+      expect(fitted[0]).to be_frozen
+    end
+
+    it "makes a profile of its own of what does not" do
+      fitted, samples, merged, = codec.fit(bytes, 1, 1_000, 1_000_000)
+      expect([samples, merged]).to eq([model[:samples].size] * 2)
+      expect(codec.decode(fitted)[:samples].map { |_, values,| values.first(2) }).to eq([[3 + 7 + (2**40) + 1 + 1, 120 + 280 + (2**62) - (2**63) + 40]])
+      expect(fitted).to be_frozen
+    end
+
+    it "refuses what is no profile, and limits that are none" do
+      expect { codec.fit("nothing", 1, 2, 1) }.to raise_error(Memprofiler::DecodeError)
+      expect { codec.fit(nil, 1, 2, 1) }.to raise_error(TypeError, "bytes must be a String, not NilClass")
+      expect { codec.fit(bytes, 0, 2, 1) }.to raise_error(ArgumentError, "samples must be within 1..2147483647, not 0")
+      expect { codec.fit(bytes, 1, 1, 1) }.to raise_error(ArgumentError, "depth must be within 2..2147483647, not 1")
+      expect { codec.fit(bytes, 1, 2, 2**40) }.to raise_error(ArgumentError, /size must be within 1..2147483647/)
+      expect { codec.fit(bytes, 1, 2, "1") }.to raise_error(TypeError, /size must be an Integer within/)
+    end
+  end
+
   describe "beside Go's pprof", :go do
     # Go's older versions drop a sample without a stack and number locations by their first use;
     # newer ones keep both as they are.

@@ -136,6 +136,35 @@ RSpec.describe "Memprofiler::PyroscopeExporter" do
     expect(answer.err).to eq("")
   end
 
+  it "begins in a child with the fork, however soon that ends" do
+    server
+    answer = run(<<~RUBY)
+      e = exporter.start
+      allocate(1_000)
+      children = [7, 0].map do |count|
+        pid = fork do
+          allocate(count) if count > 0
+          grandchild = fork { allocate(2) } if count > 0
+          allocate(1) if count > 0
+          Process.wait(grandchild) if count > 0
+          exit
+        end
+        Process.wait(pid)
+        [pid, $?.exitstatus]
+      end
+      allocate(3)
+      [children, $$]
+    RUBY
+    children, parent = answer.value
+    by_pid = @server.requests.group_by { |r| r.series[1]["pid"].to_i }.transform_values { |requests| requests.sum { |r| made(r.profile) } }
+    expect(children.map(&:last)).to eq([0, 0])
+    expect([by_pid.delete(parent), by_pid.delete(children[0][0])]).to eq([1_003, 8])
+    by_pid.delete(children[1][0]) # in use it has what the parent left it
+    expect(by_pid.values).to eq([2])
+    expect(@server.requests.map { |r| r.query.fetch("from").to_i - r.query.fetch("until").to_i }).to all(be <= 0)
+    expect(answer.err).to eq("")
+  end
+
   it "keeps what the server can't take for now, and sends it when it can, the oldest first" do
     answers = [503, [429, { "Retry-After" => "0" }], 500, 200]
     server { |number,| answers[number] || 200 }
@@ -327,7 +356,7 @@ RSpec.describe "Memprofiler::PyroscopeExporter" do
 
   describe "limits" do
     def apply(profile)
-      bytes, merged, cut = Memprofiler::PyroscopeExporter::Limits.apply(profile)
+      bytes, _, merged, cut = Memprofiler::PyroscopeExporter::Limits.apply(profile.pprof_data)
       [Memprofiler::Profile.new(bytes), merged, cut]
     end
 

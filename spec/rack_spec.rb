@@ -150,7 +150,7 @@ RSpec.describe Memprofiler::Rack do
 
     it "can't be broken by a name" do
       profile = Profiles.build({ ["a\n1: 2 [3: 4] @ 0x5 /x.rb:1"] => [1, 40, 1, 40] })
-      text = described_class::App.new(collector: collector) && described_class::LegacyText.of(profile)
+      text = described_class::App.new(collector: collector) && described_class::LegacyText.of(profile).join
       expect(text.lines.grep(/\A\d/).size).to eq(1)
     end
 

@@ -8,6 +8,7 @@ count = Integer(ARGV.fetch(1))
 profiled = ARGV.fetch(2) == "profiled"
 require "json"
 require "memprofiler" if profiled
+require_relative "gap"
 
 # Two lines at each level, and three with an object of its own kind at the end: 3 * 2**LEVELS stacks.
 def descend(bits, level, number)
@@ -28,30 +29,6 @@ def rss_kb
   Integer(File.read("/proc/self/status")[/VmRSS:\s*(\d+)/, 1])
 end
 
-# The longest time that a thread which always wants to run was kept from it during the block.
-def longest_gap_ms
-  done = false
-  longest = 0
-  started = Queue.new
-  thread = Thread.new do
-    started.push(true)
-    last = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
-    until done
-      Thread.pass
-      now = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
-      longest = now - last if now - last > longest
-      last = now
-    end
-  end
-  started.pop
-  10.times { Thread.pass }
-  longest = 0
-  yield
-  done = true
-  thread.join
-  longest / 1e6
-end
-
 kept = Array.new(count)
 collector = Memprofiler::Collector.new(interval: 1).start if profiled
 if levels.zero?
@@ -69,7 +46,7 @@ rss = rss_kb
 collector.flush
 stats = collector.stats
 live = stats.fetch(:live_samples)
-gap = longest_gap_ms { collector.flush }
+gap = Bench.longest_gap_ms { collector.flush }
 puts JSON.generate(live: live, stacks: stats.fetch(:stacks), overflow: stats.fetch(:overflow_stacks),
                    gvl_ms: stats.fetch(:flush_gvl_ns) / 1e6, piece_ms: stats.fetch(:flush_longest_piece_ns) / 1e6,
                    gap_ms: gap, bytes: stats.fetch(:memory) / live.to_f, rss_kb: rss)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "core/error.h"
+#include "core/fit.h"
 #include "errors.h"
 
 #define DEFAULT_MAX_BYTES ((size_t)512 * 1024 * 1024)
@@ -182,6 +183,82 @@ static VALUE encode(VALUE self, VALUE model)
     return bytes;
 }
 
+/* --- fit -------------------------------------------------------------------------------------- */
+
+typedef struct {
+    decoding of; /* the profile as it is */
+    mp_fit_limits limits;
+    mp_fitted fitted;
+    uint32_t n_samples;
+    mp_buffer out;
+    int status;
+} refitting;
+
+static void *decode_and_fit(void *argument)
+{
+    refitting *job = argument;
+    decode_bytes(&job->of);
+    if (job->of.status) return NULL;
+    job->n_samples = job->of.decoded.profile.n_samples;
+    job->status = mp_fit(&job->of.decoded.profile, job->of.bytes, job->of.len, &job->limits,
+                         &job->out, &job->fitted);
+    return NULL;
+}
+
+static VALUE fit_body(VALUE argument)
+{
+    refitting *job = (refitting *)argument;
+    rb_thread_call_without_gvl(decode_and_fit, job, NULL, NULL);
+    if (job->of.status == MP_ENOMEM || job->status == MP_ENOMEM)
+        rb_raise(rb_eNoMemError, "no memory to fit the profile");
+    if (job->of.status) rb_raise(mp_eDecode, "%s", job->of.why);
+    if (job->status) rb_raise(mp_eEncode, "zlib failed, or a string is too long");
+    if (job->out.len == 0) return Qnil;
+    return rb_obj_freeze(rb_str_new((const char *)job->out.data, (long)job->out.len));
+}
+
+static VALUE fit_ends(VALUE argument)
+{
+    refitting *job = (refitting *)argument;
+    mp_pprof_decoded_free(&job->of.decoded);
+    mp_buffer_free(&job->out);
+    return Qnil;
+}
+
+/*
+ * Brings a profile below a server's limits, as core/fit.h has it, and makes no Ruby objects of it.
+ *
+ * @param bytes [String] a gzipped profile
+ * @param samples [Integer] it may have, 1..2**31-1
+ * @param depth [Integer] frames of a stack, 2..2**31-1
+ * @param size [Integer] bytes before gzip, 1..2**31-1
+ * @return [Array(String, Integer, Integer, Integer)] a gzipped profile, which is `bytes` if that fits; how
+ *   many samples it had, how many of these became one, and how many stacks lost frames
+ * @raise [DecodeError] the bytes are no profile
+ * @raise [EncodeError]
+ * @raise [ArgumentError, TypeError] naming what is allowed
+ * @api private
+ */
+static VALUE fit(VALUE self, VALUE bytes, VALUE samples, VALUE depth, VALUE size)
+{
+    (void)self;
+    if (!RB_TYPE_P(bytes, T_STRING)) {
+        rb_raise(rb_eTypeError, "bytes must be a String, not %" PRIsVALUE, rb_obj_class(bytes));
+    }
+    refitting job = {.of = {.max_bytes = DEFAULT_MAX_BYTES, .max_model_bytes = SIZE_MAX}};
+    job.limits.samples = (uint32_t)limit("samples", samples, INT32_MAX, 0);
+    job.limits.depth = (uint32_t)limit("depth", depth, INT32_MAX, 0);
+    job.limits.bytes = limit("size", size, INT32_MAX, 0);
+    if (job.limits.depth < 2)
+        rb_raise(rb_eArgError, "depth must be within 2..%d, not 1", INT32_MAX);
+    bytes = rb_str_new_frozen(bytes);
+    job.of.bytes = (const uint8_t *)RSTRING_PTR(bytes);
+    job.of.len = (size_t)RSTRING_LEN(bytes);
+    VALUE fitted = rb_ensure(fit_body, (VALUE)&job, fit_ends, (VALUE)&job);
+    return rb_ary_new_from_args(4, NIL_P(fitted) ? bytes : fitted, UINT2NUM(job.n_samples),
+                                UINT2NUM(job.fitted.merged), UINT2NUM(job.fitted.cut));
+}
+
 /* --- the module ------------------------------------------------------------------------------- */
 
 static VALUE symbol(const char *name)
@@ -209,4 +286,5 @@ void mp_init_codec(VALUE memprofiler)
     VALUE codec = rb_define_module_under(memprofiler, "Codec");
     rb_define_singleton_method(codec, "decode", decode, -1);
     rb_define_singleton_method(codec, "encode", encode, 1);
+    rb_define_singleton_method(codec, "fit", fit, 4);
 }

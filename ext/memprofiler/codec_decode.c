@@ -5,16 +5,27 @@
 #include <ruby/encoding.h>
 
 #include "codec.h"
+#include "collector.h"
 
-/* Samples between two looks at whether another thread, or an interrupt, waits. */
-#define PAUSE 4096
+/* Others may have the GVL after so long; so many items lie between two looks at the clock. */
+#define PIECE_NS 5000000u
+#define ITEMS 32u
 
 typedef struct {
     const mp_pprof *profile;
     VALUE strings;       /* Array by string index, filled as needed */
     VALUE label_hashes;  /* Array by string index: the Hash of the one label of that value */
     VALUE stack, labels; /* of the sample before */
+    uint64_t since;      /* the GVL is held */
 } model_builder;
+
+/* Ruby's own turns of 100 ms would be too long for a program that only wants to be looked at. */
+static void offer_gvl(model_builder *builder, uint32_t item)
+{
+    if (item % ITEMS || mp_clock_ns() - builder->since < PIECE_NS) return;
+    rb_thread_schedule();
+    builder->since = mp_clock_ns();
+}
 
 static VALUE frozen(VALUE object)
 {
@@ -58,6 +69,7 @@ static VALUE functions(model_builder *builder)
     VALUE all = rb_ary_new_capa(builder->profile->n_functions);
     for (uint32_t i = 0; i < builder->profile->n_functions; i++) {
         const mp_pprof_function *from = &builder->profile->functions[i];
+        offer_gvl(builder, i);
         rb_ary_push(all, frozen(rb_ary_new_from_args(4, string_at(builder, from->name),
                                                      string_at(builder, from->system_name),
                                                      string_at(builder, from->file),
@@ -71,6 +83,7 @@ static VALUE locations(model_builder *builder)
     VALUE all = rb_ary_new_capa(builder->profile->n_locations);
     for (uint32_t i = 0; i < builder->profile->n_locations; i++) {
         const mp_pprof_location *from = &builder->profile->locations[i];
+        offer_gvl(builder, i);
         rb_ary_push(all, frozen(rb_ary_new_from_args(3, UINT2NUM(from->function),
                                                      LL2NUM(from->line), ULL2NUM(from->address))));
     }
@@ -167,7 +180,7 @@ static VALUE samples(model_builder *builder)
             rb_ary_push(sample, integers(all[i].deviations, builder->profile->n_types));
         }
         rb_ary_push(array, frozen(sample));
-        if (i % PAUSE == PAUSE - 1) rb_thread_check_ints();
+        offer_gvl(builder, i);
     }
     return frozen(array);
 }
@@ -240,6 +253,7 @@ VALUE mp_codec_to_ruby(const mp_pprof *profile)
         .label_hashes = rb_ary_new(),
         .stack = Qnil,
         .labels = Qnil,
+        .since = mp_clock_ns(),
     };
     VALUE model = rb_hash_new();
     rb_hash_aset(model, mp_codec_key.sample_types, sample_types(&builder));

@@ -82,6 +82,8 @@ static VALUE collector_alloc(VALUE klass)
 {
     mp_collector *collector = mp_calloc(1, sizeof *collector);
     if (!collector) rb_raise(rb_eNoMemError, "no memory for a collector");
+    static uint64_t made;
+    collector->number = ++made;
     return TypedData_Wrap_Struct(klass, &collector_type, collector);
 }
 
@@ -362,5 +364,7 @@ void mp_init_collector(VALUE memprofiler)
     rb_define_private_method(cCollector, "allocations", collector_allocations, 0);
     rb_define_private_method(cCollector, "flush_block", mp_collector_flush_block, 1);
     rb_define_private_method(cCollector, "flush_allocs", mp_collector_flush_allocs, 1);
+    rb_define_private_method(cCollector, "flush_since", mp_collector_flush_since, -1);
+    rb_define_private_method(cCollector, "baseline", mp_collector_baseline, -1);
     rb_define_method(cCollector, "stats", mp_collector_stats, 0);
 }

@@ -11,6 +11,7 @@
 #include "vm/run.h"
 
 typedef struct {
+    uint64_t number; /* no other one has it, in this process or one that is forked */
     mp_options options;
     int seeded; /* the seed was given; else each run draws its own */
     mp_liveness liveness;
@@ -38,6 +39,8 @@ int mp_boolean(const char *name, VALUE value);
 VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self);
 VALUE mp_collector_flush_block(VALUE self, VALUE labels);
 VALUE mp_collector_flush_allocs(VALUE self, VALUE collect);
+VALUE mp_collector_flush_since(int argc, VALUE *argv, VALUE self);
+VALUE mp_collector_baseline(int argc, VALUE *argv, VALUE self);
 void mp_init_flush(VALUE memprofiler);
 /* stats.c */
 VALUE mp_collector_stats(VALUE self);

@@ -44,16 +44,36 @@ static void id(mp_comments *c, const char *key, uint64_t value)
          (unsigned long long)(value & 0xffffffff));
 }
 
-void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t heap_bytes)
+static mp_counts counted_since(const mp_counts *now, const mp_counts *before)
+{
+    return (mp_counts){
+        .samples = now->samples - before->samples,
+        .dropped = now->dropped - before->dropped,
+        .untracked = now->untracked - before->untracked,
+        .thinned = now->thinned - before->thinned,
+        .lost_samples = now->lost_samples - before->lost_samples,
+        .lost_collections = now->lost_collections - before->lost_collections,
+        .truncated = now->truncated - before->truncated,
+        .overflow = now->overflow - before->overflow,
+        .own_objects = now->own_objects - before->own_objects,
+        .rearmed = now->rearmed - before->rearmed,
+    };
+}
+
+void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t heap_bytes,
+                       const mp_earlier *since)
 {
     const mp_recorder *recorder = run->recorder;
-    const mp_counts *counts = &recorder->counts;
+    mp_counts all = recorder->counts;
+    if (since) all = counted_since(&all, &since->counted->counts);
+    const mp_counts *counts = &all;
     c->count = 0;
     line(c, "memprofiler: %s", our_version);
     line(c, "# ruby: %s", our_ruby);
     quiet(c, "pid", (uint64_t)getpid());
-    id(c, "run", run->id);
-    if (run->root) id(c, "forked_from", run->root);
+    /* By these a sum tells what it has twice, which is not so of differences. */
+    if (!since) id(c, "run", run->id);
+    if (!since && run->root) id(c, "forked_from", run->root);
     number(c, "interval", recorder->options.interval);
     quiet(c, "track_one_in", (uint64_t)recorder->options.track_one_in << recorder->doublings);
     line(c, "# liveness: %s", run->liveness == MP_LIVENESS_MARK ? "mark" : "free");
@@ -61,7 +81,7 @@ void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t heap_bytes)
     quiet(c, "heap_live_slots", rb_gc_stat(sym_heap_live_slots));
     if (heap_bytes) quiet(c, "heap_bytes", heap_bytes);
     if (heap_bytes && run->heap_before) quiet(c, "heap_bytes_before", run->heap_before);
-    quiet(c, "collections", recorder->completed);
+    quiet(c, "collections", recorder->completed - (since ? since->counted->completed : 0));
     quiet(c, "own_objects", counts->own_objects);
 
     problem(c, "dropped_samples", counts->dropped);
@@ -72,12 +92,17 @@ void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t heap_bytes)
     problem(c, "lost_collections", counts->lost_collections);
     problem(c, "lost_samples", counts->lost_samples);
     problem(c, "hooks_rearmed", counts->rearmed);
-    uint64_t unseen = mp_run_unseen(run);
-    problem(c, "unseen_objects", unseen);
+    uint64_t unseen = mp_run_unseen(run), before = since ? since->unseen : 0;
+    problem(c, "unseen_objects", unseen > before ? unseen - before : 0);
     /* Up to 3.4 a hook belongs to its Ractor; else only where there was none does anything pass it. */
-    if (unseen && !MP_HOOKS_ARE_GLOBAL && !counts->rearmed)
+    if (unseen && !MP_HOOKS_ARE_GLOBAL && !recorder->counts.rearmed)
         line(c, "ractors: other Ractors were not seen");
     if (run->stopped[0]) line(c, "stopped: %s", run->stopped);
+}
+
+void mp_comments_write_difference(mp_comments *c, const char *of, int64_t nanos)
+{
+    line(c, "difference: of %s, %.3f s apart", of, (double)nanos / 1e9);
 }
 
 void mp_comments_write_living(mp_comments *c, uint64_t samples, uint64_t objects)

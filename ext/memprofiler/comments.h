@@ -7,7 +7,7 @@
 #ifndef MEMPROFILER_COMMENTS_H
 #define MEMPROFILER_COMMENTS_H
 
-#include "collector.h"
+#include "earlier.h"
 
 #define MP_COMMENTS_MAX 32
 #define MP_COMMENT_LENGTH 160
@@ -19,8 +19,14 @@ typedef struct {
 } mp_comments;
 
 void mp_init_comments(void);
-/* Both allocate nothing. As of now; `heap_bytes`: 0 if they were not measured. */
-void mp_comments_write(mp_comments *comments, const mp_run *run, uint64_t heap_bytes);
+/*
+ * All allocate nothing. As of now; `heap_bytes`: 0 if they were not measured; `since`: what is
+ * counted begins there, or (NULL) with the run.
+ */
+void mp_comments_write(mp_comments *comments, const mp_run *run, uint64_t heap_bytes,
+                       const mp_earlier *since);
+/* It's a difference: of what, and over how long. */
+void mp_comments_write_difference(mp_comments *comments, const char *of, int64_t nanos);
 /* What is known when the living have been copied. */
 void mp_comments_write_living(mp_comments *comments, uint64_t samples, uint64_t objects);
 

@@ -11,6 +11,7 @@
 #include "comments.h"
 #include "core/error.h"
 #include "core/snapshot.h"
+#include "earlier.h"
 #include "vm/heap.h"
 #include "vm/hooks.h"
 #include "work.h"
@@ -23,19 +24,30 @@
 #define NAMES 128u
 
 static VALUE sym_labels, sym_gc, sym_heap, sym_class, sym_age, sym_thread, sym_pid;
+static VALUE sym_in_use, sym_allocs;
 static VALUE memprofiler_module;
+
+typedef struct {
+    unsigned labels;
+    int collect, heap, alloc_first;
+    VALUE since; /* a baseline, or nil */
+    int in_use_since;
+    int only_baseline;     /* no profile is wanted */
+    int keep, keep_in_use; /* the next baseline is, with what is in use */
+} mp_flush_options;
 
 typedef struct {
     mp_work work; /* comes first */
     mp_collector *collector;
     mp_run *run; /* work's */
-    unsigned labels;
-    int alloc_first;
-    uint64_t heap_bytes; /* 0: not asked for */
+    mp_flush_options options;
+    const mp_earlier *since; /* of this run; NULL: all since the start */
+    uint64_t heap_bytes;     /* 0: not asked for */
     int64_t time_nanos;
     mp_snapshot *snapshot;
     mp_comments comments;
     mp_buffer out;
+    mp_earlier kept;
     int error;
 } flush;
 
@@ -84,9 +96,11 @@ static void prepare(flush *f)
 {
     mp_recorder *recorder = f->run->recorder;
     mp_run_lock(f->run);
-    int error = mp_snapshot_new(&f->snapshot, recorder, f->labels, (uintptr_t)rb_thread_current());
+    int error =
+        mp_snapshot_new(&f->snapshot, recorder, f->options.labels, (uintptr_t)rb_thread_current());
     mp_run_unlock(f->run);
     check(error);
+    if (f->since) mp_snapshot_since(f->snapshot, f->since->counted, f->options.in_use_since);
     for (int done = 0; !done;) {
         mp_work_offer_gvl(&f->work);
         mp_run_lock(f->run);
@@ -118,7 +132,8 @@ static void name_and_begin(flush *f)
     int error = mp_snapshot_begin(f->snapshot);
     mp_run_unlock(f->run);
     check(error);
-    mp_comments_write(&f->comments, f->run, f->heap_bytes);
+    mp_comments_write(&f->comments, f->run, f->heap_bytes, f->since);
+    f->kept = mp_earlier_at(f->collector, f->run, f->time_nanos);
 }
 
 static void copy(flush *f)
@@ -145,31 +160,73 @@ static void take_snapshot(flush *f)
     for (;;) {
         measure(&f->work);
         name_and_begin(f);
+        /* Of what was allocated all is known. */
+        if (f->options.only_baseline && !f->options.keep_in_use) return;
         copy(f);
         if (!mp_snapshot_spoiled(f->snapshot)) return;
         free_snapshot(f);
     }
 }
 
+/* Nanoseconds, for a difference; the clock may have been set back. */
+static int64_t duration(const flush *f)
+{
+    if (!f->since || f->time_nanos < f->since->time_nanos) return 0;
+    return f->time_nanos - f->since->time_nanos;
+}
+
 static void *encode(void *arg)
 {
     flush *f = arg;
+    if (f->options.keep) {
+        f->kept.counted = mp_snapshot_baseline(f->snapshot, f->options.keep_in_use);
+        if (!f->kept.counted) f->error = MP_ENOMEM;
+    }
+    if (f->error || f->options.only_baseline) return NULL;
     mp_snapshot_header header = {
         .comments = f->comments.lines,
         .n_comments = f->comments.count,
         .time_nanos = f->time_nanos,
-        .alloc_first = f->alloc_first,
+        .duration_nanos = duration(f),
+        .alloc_first = f->options.alloc_first,
     };
     f->error = mp_snapshot_encode(f->snapshot, &header, &f->out);
     return NULL;
+}
+
+static void write_rest_of_comments(flush *f)
+{
+    if (f->since) {
+        const char *of = f->options.in_use_since ? "two profiles" : "alloc_* only";
+        mp_comments_write_difference(&f->comments, of, duration(f));
+    }
+    if (f->since && f->options.in_use_since) return; /* those that stayed cancel out */
+    mp_comments_write_living(&f->comments, mp_snapshot_live_samples(f->snapshot),
+                             mp_snapshot_live_objects(f->snapshot));
+}
+
+static VALUE profile_of(const flush *f)
+{
+    VALUE bytes = rb_str_new((const char *)f->out.data, (long)f->out.len);
+    rb_obj_freeze(bytes);
+    /* Profile.new would run what the program may have made of String and Object. */
+    VALUE profile = rb_obj_alloc(rb_const_get(memprofiler_module, rb_intern("Profile")));
+    rb_ivar_set(profile, rb_intern("@pprof_data"), bytes);
+    return profile;
+}
+
+static VALUE baseline_of(flush *f)
+{
+    VALUE baseline = mp_earlier_wrap(&f->kept);
+    f->kept.counted = NULL;
+    return baseline;
 }
 
 static VALUE flush_body(VALUE arg)
 {
     flush *f = (flush *)arg;
     take_snapshot(f);
-    mp_comments_write_living(&f->comments, mp_snapshot_live_samples(f->snapshot),
-                             mp_snapshot_live_objects(f->snapshot));
+    write_rest_of_comments(f);
     mp_work_piece_ends(&f->work);
     /* This thread allocates nothing there, and others would pay for the mark. */
     mp_work_own_ends(&f->work);
@@ -177,23 +234,24 @@ static VALUE flush_body(VALUE arg)
     mp_work_own_begins(&f->work);
     check(f->error);
     mp_work_piece_begins(&f->work);
-    VALUE bytes = rb_str_new((const char *)f->out.data, (long)f->out.len);
-    rb_obj_freeze(bytes);
-    /* Profile.new would run what the program may have made of String and Object. */
-    VALUE profile = rb_obj_alloc(rb_const_get(memprofiler_module, rb_intern("Profile")));
-    rb_ivar_set(profile, rb_intern("@pprof_data"), bytes);
+    VALUE result = f->options.only_baseline ? Qnil : profile_of(f);
+    if (f->options.keep) {
+        VALUE baseline = baseline_of(f);
+        result = f->options.only_baseline ? baseline : rb_assoc_new(result, baseline);
+    }
     free_snapshot(f);
     mp_work_piece_ends(&f->work);
     f->collector->flush_gvl_ns = f->work.held_ns;
     f->collector->flush_piece_ns = f->work.longest_ns;
     f->collector->flushes++;
-    return profile;
+    return result;
 }
 
 static void let_go(mp_work *work)
 {
     flush *f = (flush *)work;
     if (f->snapshot) free_snapshot(f);
+    mp_baseline_free(f->kept.counted);
     mp_buffer_free(&f->out);
 }
 
@@ -261,16 +319,17 @@ int mp_boolean(const char *name, VALUE value)
 
 /* ---------------------------------------------------------------------------------------------- */
 
-static VALUE flush_now(VALUE self, unsigned labels, int collect, int heap, int alloc_first)
+static VALUE flush_now(VALUE self, const mp_flush_options *options)
 {
     mp_collector *collector = mp_collector_of(self);
     mp_require_main_ractor();
     if (!collector->run) rb_raise(mp_eNotStarted, "the collector was never started");
+    const mp_earlier *since = mp_earlier_of(options->since, collector);
 
     /* Ruby takes all hooks off before it runs the last finalizers, and other tools do. */
     if (collector->run->armed) mp_hooks_check(collector->run);
     /* Before the thread is marked: finalizers that run now are the program's. */
-    if (collect && collector->run->armed) {
+    if (options->collect && collector->run->armed) {
         /* Threads that have ended are pinned until they are named: they must not look alive. */
         mp_work_through(collector->run, name_body);
         mp_full_gc();
@@ -278,17 +337,19 @@ static VALUE flush_now(VALUE self, unsigned labels, int collect, int heap, int a
     VALUE keeper;
     flush *f = (flush *)mp_work_new(sizeof *f, &keeper);
     int alone = mp_hooks_one_ractor(); /* lets others in, who may have started anew */
-    if (heap && alone > 0) f->heap_bytes = mp_heap_bytes();
+    if (options->heap && alone > 0) f->heap_bytes = mp_heap_bytes();
     f->work.let_go = let_go;
     f->collector = collector;
-    f->labels = labels;
-    f->alloc_first = alloc_first;
+    f->options = *options;
     f->run = collector->run;
+    if (since && mp_earlier_is_of(since, f->run)) f->since = since;
     note_alone(f->run, alone);
-    VALUE profile = mp_work_do(&f->work, f->run, flush_body);
+    VALUE result = mp_work_do(&f->work, f->run, flush_body);
+    VALUE baseline = options->since;
+    RB_GC_GUARD(baseline);
     RB_GC_GUARD(keeper);
     RB_GC_GUARD(self);
-    return profile;
+    return result;
 }
 
 /*
@@ -315,10 +376,11 @@ VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self)
     ID keys[3] = {SYM2ID(sym_labels), SYM2ID(sym_gc), SYM2ID(sym_heap)};
     rb_scan_args(argc, argv, "0:", &keywords);
     rb_get_kwargs(keywords, keys, 0, 3, given);
-    unsigned labels = given[0] == Qundef ? 0 : label_bits(given[0]);
-    int collect = mp_boolean("gc", given[1]);
-    int heap = mp_boolean("heap", given[2]);
-    return flush_now(self, labels, collect, heap, 0);
+    mp_flush_options options = {.since = Qnil};
+    if (given[0] != Qundef) options.labels = label_bits(given[0]);
+    options.collect = mp_boolean("gc", given[1]);
+    options.heap = mp_boolean("heap", given[2]);
+    return flush_now(self, &options);
 }
 
 /*
@@ -327,7 +389,9 @@ VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self)
  */
 VALUE mp_collector_flush_block(VALUE self, VALUE labels)
 {
-    return flush_now(self, label_bits(labels), 1, 1, 0);
+    mp_flush_options options = {
+        .labels = label_bits(labels), .collect = 1, .heap = 1, .since = Qnil};
+    return flush_now(self, &options);
 }
 
 /*
@@ -336,7 +400,67 @@ VALUE mp_collector_flush_block(VALUE self, VALUE labels)
  */
 VALUE mp_collector_flush_allocs(VALUE self, VALUE collect)
 {
-    return flush_now(self, 0, mp_boolean("gc", collect), 0, 1);
+    mp_flush_options options = {
+        .collect = mp_boolean("gc", collect), .alloc_first = 1, .since = Qnil};
+    return flush_now(self, &options);
+}
+
+/*
+ * What was allocated since an earlier moment, and what is in use, or what that has changed by. No
+ * Ruby object is made of it, and the GVL isn't held.
+ *
+ * @overload flush_since(baseline, labels: [], gc: false, in_use: false, allocs: false)
+ *   @param baseline [Baseline, nil] the earlier moment. nil, or of another run of the collector: the
+ *     run's start, so that the profile is flush's
+ *   @param labels [Array<Symbol>] as flush has them, but that `:age`, which each collection changes, is
+ *     left out
+ *   @param gc [Boolean] run a full collection first
+ *   @param in_use [Boolean] whether `inuse_*` is the change, be it negative; needs a baseline with it
+ *   @param allocs [Boolean] whether readers show alloc_space first
+ *   @return [Array(Profile, Baseline)] with the later one's time, and what lies between as
+ *     `duration_nanos`; and that moment, with what is in use if this one was asked for it
+ *   @raise [ArgumentError] the baseline is of another collector, or was taken without `in_use`
+ *   @raise [TypeError, NotStartedError, RactorError, EncodeError] as flush
+ * @api private
+ */
+VALUE mp_collector_flush_since(int argc, VALUE *argv, VALUE self)
+{
+    VALUE baseline, keywords, given[4];
+    ID keys[4] = {SYM2ID(sym_labels), SYM2ID(sym_gc), SYM2ID(sym_in_use), SYM2ID(sym_allocs)};
+    rb_scan_args(argc, argv, "1:", &baseline, &keywords);
+    rb_get_kwargs(keywords, keys, 0, 4, given);
+    mp_flush_options options = {.keep = 1, .since = baseline};
+    if (given[0] != Qundef) options.labels = label_bits(given[0]) & ~(unsigned)MP_LABEL_AGE;
+    options.collect = mp_boolean("gc", given[1]);
+    options.in_use_since = options.keep_in_use = mp_boolean("in_use", given[2]);
+    options.alloc_first = mp_boolean("allocs", given[3]);
+    const mp_earlier *since = mp_earlier_of(baseline, mp_collector_of(self));
+    if (since && options.in_use_since && !since->counted->in_use) {
+        rb_raise(rb_eArgError, "the baseline was taken without in_use: true");
+    }
+    return flush_now(self, &options);
+}
+
+/*
+ * The moment alone, as flush_since gives it. Its profile is never made.
+ *
+ * @overload baseline(gc: false, in_use: false)
+ *   @param gc [Boolean] run a full collection first
+ *   @param in_use [Boolean] keep what is in use as well
+ *   @return [Baseline] 24 bytes for each site (stack, class, thread and labels), 56 with `in_use`
+ *   @raise [TypeError, NotStartedError, RactorError, EncodeError] as flush
+ * @api private
+ */
+VALUE mp_collector_baseline(int argc, VALUE *argv, VALUE self)
+{
+    VALUE keywords, given[2];
+    ID keys[2] = {SYM2ID(sym_gc), SYM2ID(sym_in_use)};
+    rb_scan_args(argc, argv, "0:", &keywords);
+    rb_get_kwargs(keywords, keys, 0, 2, given);
+    mp_flush_options options = {.keep = 1, .only_baseline = 1, .since = Qnil};
+    options.collect = mp_boolean("gc", given[0]);
+    options.keep_in_use = mp_boolean("in_use", given[1]);
+    return flush_now(self, &options);
 }
 
 void mp_init_flush(VALUE memprofiler)
@@ -345,9 +469,12 @@ void mp_init_flush(VALUE memprofiler)
     sym_labels = ID2SYM(rb_intern("labels"));
     sym_gc = ID2SYM(rb_intern("gc"));
     sym_heap = ID2SYM(rb_intern("heap"));
+    sym_in_use = ID2SYM(rb_intern("in_use"));
+    sym_allocs = ID2SYM(rb_intern("allocs"));
     sym_class = ID2SYM(rb_intern("class"));
     sym_age = ID2SYM(rb_intern("age"));
     sym_thread = ID2SYM(rb_intern("thread"));
     sym_pid = ID2SYM(rb_intern("pid"));
     mp_init_comments();
+    mp_init_baseline(memprofiler);
 }

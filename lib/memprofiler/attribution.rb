@@ -43,7 +43,11 @@ module Memprofiler
         @functions = model[:functions]
         @group = group
         @origins = Origin.of_all(@functions.map { |function| function[2] }.uniq) if group == :gem
-        @rows = model[:locations].map { |function, line, _| row_of(@functions[function], line) }
+        pieces = Pieces.new
+        @rows = model[:locations].map do |function, line, _|
+          pieces.step
+          row_of(@functions[function], line)
+        end
         @pseudo = model[:locations].map { |function, _, _| @functions[function][0][PSEUDO] }
         tell_apart_namesakes if group == :function
         @launchers = Origin::LAUNCHERS.filter_map { |name| @ids[name] } if group == :gem

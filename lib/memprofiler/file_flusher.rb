@@ -83,7 +83,7 @@ module Memprofiler
     end
 
     def write
-      profile = take
+      profile = take { |collector| collector.flush(labels: @labels, gc: @gc) }
       return unless profile
 
       make_folder

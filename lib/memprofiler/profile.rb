@@ -23,6 +23,7 @@ module Memprofiler # rubocop:disable Style/Documentation -- it's in lib/memprofi
     autoload :Combination, File.join(__dir__, "combination.rb")
     autoload :Metadata, File.join(__dir__, "metadata.rb")
     autoload :Origin, File.join(__dir__, "origin.rb")
+    autoload :Pieces, File.join(__dir__, "pieces.rb")
     autoload :Ranking, File.join(__dir__, "ranking.rb")
     autoload :Sampling, File.join(__dir__, "sampling.rb")
 
@@ -135,6 +136,7 @@ module Memprofiler # rubocop:disable Style/Documentation -- it's in lib/memprofi
     # @raise [ArgumentError, TypeError] the profile has no such metric
     def total(metric)
       column = column(metric)
+      Thread.pass # there may be very many samples, and reports want several totals: see Pieces
       model[:samples].sum { |_, values, _| values[column] }
     end
 

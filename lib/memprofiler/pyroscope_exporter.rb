@@ -12,8 +12,8 @@ module Memprofiler
   # the oldest is dropped. What the server refuses for good (a status of 3xx or 4xx, but 408 and 429) is
   # dropped at once; redirects are not followed. All that is counted, and the first failure said on stderr.
   #
-  # A last profile is pushed at the process' end, within `timeout`. Forked children push on their own: what
-  # they allocate after the fork, from when their thread runs. None of the secrets is ever shown.
+  # A last profile is pushed at the process' end, within `timeout`. Forked children push on their own what
+  # they allocate after the fork. None of the secrets is ever shown.
   #
   # @example
   #   Memprofiler::PyroscopeExporter.new(url: "http://127.0.0.1:4040", app_name: "shop.web").start
@@ -61,7 +61,7 @@ module Memprofiler
       begin_anew
       # At the end the thread may be in the middle of an attempt.
       @background = Background.new(name: "memprofiler push", every: every, patience: (2 * timeout) + 5,
-                                   in_child: -> { begin_anew }) { |occasion| work(occasion) }
+                                   in_child: -> { begin_in_child }) { |occasion| work(occasion) }
     end
 
     # Takes a profile and pushes it now, and what waits. In a signal handler it returns at once, and that
@@ -97,7 +97,7 @@ module Memprofiler
     def begin_anew
       @pid = Process.pid
       @queue = []
-      @earlier = @taken = nil # bytes and time of the last profile: decoded it would be many times larger
+      @earlier = @earlier_of = nil # the moment of the last profile, and of which collector
       @pushed = @failed = @dropped = @merged_samples = @cut_stacks = @attempts = 0
       @last_push = @last_error = nil
       @next_profile = @next_attempt = 0 # on the clock
@@ -110,17 +110,35 @@ module Memprofiler
         require "net/http"
         require "time" # of Retry-After
         require "openssl" if @address.uri.scheme == "https"
-        begin_from(take)
+        begin_now
       end
     end
 
-    def begin_from(profile)
-      @earlier = profile.pprof_data
-      @taken = profile.time
+    # A child goes on with all that its parent had: from here on it is its own.
+    def begin_in_child
+      begin_anew
+      begin_now
+    rescue StandardError, NoMemoryError # the thread will do it
+      nil
+    end
+
+    def begin_now
+      moment { |collector| [nil, collector.send(:baseline)] }
+    end
+
+    # From here on the next one counts, whatever becomes of this one.
+    def moment
       @next_profile = clock + @every
+      take do |collector|
+        profile, @earlier = yield collector
+        @earlier_of = collector
+        profile
+      end
     end
 
     def work(occasion)
+      return begin_late if occasion == :forked
+
       take_delta if occasion != :tick || clock >= @next_profile
       send_all(occasion == :last) if occasion != :tick || clock >= @next_attempt
       @queue.empty? || :pending
@@ -129,6 +147,10 @@ module Memprofiler
       raise
     ensure
       schedule
+    end
+
+    def begin_late
+      begin_now unless @earlier
     end
 
     def schedule
@@ -140,27 +162,24 @@ module Memprofiler
       Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
 
-    # From here on the next one counts, whatever becomes of this one. (A child's first one is what it
-    # begins from.)
     def take_delta
-      @next_profile = clock + @every
-      profile = take
-      return unless profile
+      return begin_now unless @earlier
 
-      earlier = @earlier
-      from = @taken
-      begin_from(profile)
-      return unless earlier
-
-      delta = Delta.between(Profile.new(earlier), profile)
-      enqueue(delta, from) unless delta.model[:samples].empty?
+      from = @earlier.time
+      profile = moment do |collector|
+        before = @earlier if collector.equal?(@earlier_of)
+        collector.send(:flush_since, before, labels: @labels, gc: @gc)
+      end
+      enqueue(profile, from, @earlier.time) if profile
     end
 
-    def enqueue(delta, from)
-      bytes, merged, cut = Limits.apply(delta)
+    def enqueue(delta, from, till)
+      bytes, samples, merged, cut = Limits.apply(delta.pprof_data)
+      return if samples.zero?
+
       @merged_samples += merged
       @cut_stacks += cut
-      @queue << Waiting.new(bytes, from.to_i, delta.time.ceil.to_i)
+      @queue << Waiting.new(bytes, from.to_i, till.ceil.to_i)
       return if @queue.size <= @limit
 
       @queue.shift

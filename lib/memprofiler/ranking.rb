@@ -33,7 +33,8 @@ module Memprofiler
         order = (0...@names.size).select { |row| @flat[row][column] != 0 || @cumulative[row][column] != 0 }
         sums = sort == :flat ? [@flat, @cumulative] : [@cumulative, @flat]
         # What a difference lost is as much as what it gained.
-        order.sort_by! { |row| [*sums.map { |sum| -sum[row][column].abs }, @names[row]] }
+        keys = sums.map { |sum| order.map { |row| -sum[row][column].abs } }
+        order = order.values_at(*Pieces.order(*keys, @names.values_at(*order)))
         order = order.first(count) if count
         order.map { |row| row_at(row, column, whole) }
       end
@@ -42,6 +43,7 @@ module Memprofiler
 
       # What shares are of: the metric's sum, with a difference's negative values taken as positive.
       def whole(column)
+        Thread.pass
         @model[:samples].sum { |_, values, _| values[column].abs }
       end
 
@@ -62,6 +64,7 @@ module Memprofiler
         attribution = Attribution.new(@model, group)
         @names = attribution.names
         last_seen = []
+        pieces = Pieces.new
         @model[:samples].each_with_index do |sample, number|
           stack, values, = sample
           flat = attribution.flat(stack)
@@ -74,6 +77,7 @@ module Memprofiler
             last_seen[row] = number
             add(@cumulative, row, values)
           end
+          pieces.step
         end
         # A row that is on no sample's stack, or never innermost
         @names.each_index { |row| [@flat, @cumulative, @variances].each { |sums| sums[row] ||= Array.new(@width, 0) } }
@@ -83,10 +87,12 @@ module Memprofiler
         check_label(label)
         none = "(no #{label})"
         ids = {}
+        pieces = Pieces.new
         @model[:samples].each do |sample|
           value = sample[2] && sample[2][label]
           name = value.is_a?(Array) ? value.reject { |part| part == "" }.join(" ") : value
           add_flat(ids[name || none] ||= ids.size, sample)
+          pieces.step
         end
         @names = ids.keys
         @cumulative = @flat

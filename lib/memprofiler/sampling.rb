@@ -28,6 +28,7 @@ module Memprofiler
         types = model[:sample_types].map(&:first)
         @objects = types.map { |type| types.index("#{type[/\A(?:alloc|inuse)(?=_)/]}_objects") }
         @weights = @objects.map do |objects|
+          Thread.pass # a profile may have very many samples
           objects && weight(model, objects, metadata[types[objects].start_with?("alloc") ? :samples : :live_samples])
         end
         freeze
@@ -63,7 +64,12 @@ module Memprofiler
         totals = samples.map { |_, row, _| row }.transpose.map(&:sum)
         return if totals.empty?
 
-        behind(column, totals, samples.sum { |sample| variance(column, sample) })&.last
+        pieces = Pieces.new
+        variance = samples.sum do |sample|
+          pieces.step
+          variance(column, sample)
+        end
+        behind(column, totals, variance)&.last
       end
 
       # @return [Boolean] it is known how the profile was sampled

@@ -69,15 +69,16 @@ module Memprofiler
       raise NotStartedError, "the collector doesn't run: start it first"
     end
 
-    # @return [Profile, nil] nil: the collector has stopped, and its last state was taken
+    # @yieldparam collector [Collector]
+    # @return what the block takes of it; nil: the collector has stopped, and its last state was taken
     def take
       collector = self.collector
       running = collector.running? # before the flush: what is taken of one that stops then may lack its end
       return if !running && @last_state_taken
 
-      profile = collector.flush(labels: @labels, gc: @gc)
+      taken = yield collector
       @last_state_taken = !running
-      profile
+      taken
     end
   end
 end

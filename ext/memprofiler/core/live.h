@@ -44,7 +44,7 @@ typedef struct {
     uint64_t doublings : 8; /* times the weight was doubled by thinning */
     uint64_t flags : 16;
     uint64_t largest : 40; /* the largest size seen: what alloc_space has been told */
-    uint64_t unused : 24;
+    uint64_t changed : 24; /* the moment after which size, weight or site last did: recorder.h */
 } mp_live_entry;
 
 typedef struct mp_live_cursor {

@@ -361,6 +361,7 @@ int mp_recorder_class_known(mp_recorder *r, uint32_t live, uint32_t klass)
             mp_site_at(&r->raw_sites, better)->record.refs++;
             mp_raw_site_release(r, entry->site);
             entry->site = better;
+            mp_recorder_changed(r, entry);
             site = mp_site_at(&r->raw_sites, better);
         }
     }
@@ -376,6 +377,8 @@ void mp_recorder_measured(mp_recorder *r, uint32_t live, uint64_t size)
     /* Its slot must be counted before what it owns. */
     if (!mp_recorder_class_known(r, live, 0)) return;
     if (size > MP_LIVE_SIZE_MAX) size = MP_LIVE_SIZE_MAX;
+    if (size == entry->size) return; /* in a forked child, writing is what takes time */
+    mp_recorder_changed(r, entry);
     entry->size = size & MP_LIVE_SIZE_MAX;
     if (size <= entry->largest) return;
     mp_site *site = mp_site_at(&r->raw_sites, entry->site);
@@ -400,6 +403,7 @@ void mp_recorder_thin(mp_recorder *r)
         uint32_t behind = r->doublings - (uint32_t)entry->doublings;
         if (mp_sampler_one_in(&r->sampler, UINT64_C(1) << behind)) {
             entry->doublings = r->doublings & 0xff;
+            mp_recorder_changed(r, entry);
         } else {
             r->counts.thinned++;
             mp_recorder_died(r, id);

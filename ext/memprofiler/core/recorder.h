@@ -76,6 +76,9 @@ typedef struct {
     mp_label_pair pairs[MP_LABELS_MAX];
 } mp_label_set;
 
+/* Snapshots after which nobody tells any more which samples changed since which. */
+#define MP_MOMENTS_MAX 0xffffffu
+
 /* Frames of our own making. */
 enum { MP_FRAME_TRUNCATED = 1, MP_FRAME_OVERFLOW, MP_FRAME_NONE, MP_FRAMES_MADE_UP };
 
@@ -114,6 +117,7 @@ typedef struct {
     uint32_t stacks_named;   /* raw stacks up to this number have been looked at by name_stacks */
 
     struct mp_snapshot *snapshots; /* under way: see snapshot.h */
+    uint32_t moments;              /* of which one was taken */
     struct {
         uint32_t stage, at;
     } tidy; /* how far it is */
@@ -146,6 +150,15 @@ typedef struct {
     int class_later;
     int foreign; /* allocated by another Ractor: measured in collections only */
 } mp_allocation;
+
+/*
+ * A living sample is not what earlier snapshots have of it: baseline.h asks for that. After the last
+ * moment what ever changes counts as changed since any other, which is the safe side.
+ */
+static inline void mp_recorder_changed(const mp_recorder *recorder, mp_live_entry *entry)
+{
+    entry->changed = recorder->moments & MP_MOMENTS_MAX;
+}
 
 /* Count it, and track it if the coin says so. */
 void mp_recorder_sample(mp_recorder *recorder, const mp_allocation *allocation);

@@ -23,16 +23,18 @@ void mp_snapshot_program(const char *name)
 
 /* ---- under the GVL --------------------------------------------------------------------------- */
 
-static void take(mp_snapshot *s, const mp_live_entry *entry)
+/* True if it could not be given to the site that it will be found at later. */
+static int take(mp_snapshot *s, const mp_live_entry *entry)
 {
-    if (entry->born >= s->completed) return; /* no collection has seen it alive yet */
-    if (entry->flags & MP_LIVE_PASSING) return;
+    if (entry->born >= s->completed) return 0; /* no collection has seen it alive yet */
+    if (entry->flags & MP_LIVE_PASSING) return 0;
     mp_recorder *r = s->recorder;
     uint64_t objects = mp_recorder_live_weight(r, entry->doublings);
     uint64_t bytes = objects * entry->size;
     uint32_t site = mp_site_at(&r->raw_sites, entry->site)->named;
     /* Not one of ours: its class came to light meanwhile. In use it is all the same. */
-    if (site == 0 || site > s->sites.top) site = r->overflow_named_site;
+    int elsewhere = site == 0 || site > s->sites.top;
+    if (elsewhere) site = r->overflow_named_site;
     s->live_samples++;
     s->live_objects += objects;
     if (s->living) {
@@ -46,7 +48,12 @@ static void take(mp_snapshot *s, const mp_live_entry *entry)
         of->values[INUSE_SPACE] += bytes;
         of->variances[INUSE_OBJECTS] += mp_recorder_variance(objects, 1);
         of->variances[INUSE_SPACE] += mp_recorder_variance(objects, entry->size);
+        if (s->unchanged && !elsewhere && mp_baseline_has(s->since, entry, site)) {
+            s->unchanged[site].objects += mp_recorder_variance(objects, 1);
+            s->unchanged[site].bytes += mp_recorder_variance(objects, entry->size);
+        }
     }
+    return elsewhere;
 }
 
 static void entry_going(mp_live_cursor *cursor, const mp_live_entry *entry)
@@ -199,6 +206,10 @@ static int copy_counters(mp_snapshot *s)
         s->figures[id].values[ALLOC_SPACE] = site->bytes;
         s->figures[id].variances[ALLOC_SPACE] = site->variance;
     }
+    if (s->in_use_since) {
+        s->unchanged = mp_calloc((size_t)s->sites.top + 1, sizeof *s->unchanged);
+        if (!s->unchanged) return MP_ENOMEM;
+    }
     if (s->labels & MP_LABEL_AGE) {
         /* Only what lives now can be copied, now or as it goes. */
         s->room_living = mp_live_count(&r->live);
@@ -230,11 +241,20 @@ int mp_snapshot_new(mp_snapshot **out, mp_recorder *recorder, unsigned labels, u
     return MP_OK;
 }
 
+void mp_snapshot_since(mp_snapshot *s, const mp_baseline *baseline, int in_use)
+{
+    s->since = baseline;
+    s->in_use_since = baseline && in_use;
+}
+
 int mp_snapshot_begin(mp_snapshot *s)
 {
     mp_recorder *recorder = s->recorder;
     if (prepare_rest(s) != MP_OK || copy_counters(s) != MP_OK) return MP_ENOMEM;
+    if (recorder->moments < MP_MOMENTS_MAX) recorder->moments++;
+    s->moment = recorder->moments;
     s->completed = recorder->completed;
+    s->counts = recorder->counts;
     s->losses = recorder->counts.lost_collections;
     mp_live_cursor_open(&recorder->live, &s->cursor);
     return MP_OK;
@@ -250,7 +270,8 @@ void mp_snapshot_step(mp_snapshot *s, uint32_t most, int *done)
             *done = 1;
             break;
         }
-        take(s, mp_live_at(&s->recorder->live, id));
+        mp_live_entry *entry = mp_live_at(&s->recorder->live, id);
+        if (take(s, entry)) mp_recorder_changed(s->recorder, entry);
     }
 }
 
@@ -269,6 +290,25 @@ uint64_t mp_snapshot_live_objects(const mp_snapshot *s)
     return s->live_objects;
 }
 
+mp_baseline *mp_snapshot_baseline(const mp_snapshot *s, int in_use)
+{
+    mp_baseline *baseline = mp_baseline_new(s->sites.top, in_use);
+    if (!baseline) return NULL;
+    baseline->moment = s->moment;
+    baseline->completed = s->completed;
+    baseline->counts = s->counts;
+    for (uint32_t id = 1; id <= s->sites.top; id++) {
+        const figures *of = &s->figures[id];
+        baseline->allocated[id - 1] = (mp_baseline_allocated){
+            of->values[ALLOC_OBJECTS], of->values[ALLOC_SPACE], of->variances[ALLOC_SPACE]};
+        if (!in_use) continue;
+        baseline->in_use[id - 1] =
+            (mp_baseline_in_use){of->values[INUSE_OBJECTS], of->values[INUSE_SPACE],
+                                 of->variances[INUSE_OBJECTS], of->variances[INUSE_SPACE]};
+    }
+    return baseline;
+}
+
 void mp_snapshot_free(mp_snapshot *s)
 {
     mp_snapshot **link = &s->recorder->snapshots;
@@ -283,6 +323,7 @@ void mp_snapshot_free(mp_snapshot *s)
     mp_free(s->label_sets.dir);
     mp_free(s->strings.dir);
     mp_free(s->figures);
+    mp_free(s->unchanged);
     mp_free(s->living);
     mp_recorder_release(s->recorder);
     mp_free(s);

@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "baseline.h"
 #include "buffer.h"
 #include "recorder.h"
 
@@ -33,7 +34,7 @@ typedef struct mp_snapshot mp_snapshot;
 typedef struct {
     const char *const *comments;
     uint32_t n_comments;
-    int64_t time_nanos;
+    int64_t time_nanos, duration_nanos;
     int alloc_first; /* readers show alloc_space, not inuse_space, unless told otherwise */
 } mp_snapshot_header;
 
@@ -47,11 +48,20 @@ void mp_snapshot_program(const char *name);
 int mp_snapshot_new(mp_snapshot **out, mp_recorder *recorder, unsigned labels, uintptr_t owner);
 /* Up to `most` items; *done tells whether begin would find little left. It may be called at once. */
 int mp_snapshot_prepare(mp_snapshot *snapshot, uint32_t most, int *done);
+/*
+ * Before begin, and without MP_LABEL_AGE: the output has what was allocated since an earlier
+ * snapshot of the same recorder (NULL: since the start), and what is in use, or (`in_use`, for which
+ * the baseline must have it) what that has changed by, be it negative. What is 0 is left out. The
+ * baseline must last until after encode.
+ */
+void mp_snapshot_since(mp_snapshot *snapshot, const mp_baseline *baseline, int in_use);
 /* Folds what is left; what has no name yet waits for the next one. After an error: free it. */
 int mp_snapshot_begin(mp_snapshot *snapshot);
 /* Copy up to `most` live samples more; *done tells whether that was all. */
 void mp_snapshot_step(mp_snapshot *snapshot, uint32_t most, int *done);
 int mp_snapshot_spoiled(const mp_snapshot *snapshot);
+/* As encode, without any lock: this one for later ones to subtract. NULL without memory. */
+mp_baseline *mp_snapshot_baseline(const mp_snapshot *snapshot, int in_use);
 int mp_snapshot_encode(mp_snapshot *snapshot, const mp_snapshot_header *header, mp_buffer *out);
 void mp_snapshot_free(mp_snapshot *snapshot);
 /* In a forked child: frees the snapshots of all other threads, which are gone. */

@@ -46,7 +46,9 @@ static int add_row(output *o, uint32_t site_id, uint32_t age, const figures *of)
 {
     const mp_snapshot *s = o->snapshot;
     const uint64_t *values = of->values;
-    if (!values[ALLOC_OBJECTS] && !values[ALLOC_SPACE] && !values[INUSE_OBJECTS]) return MP_OK;
+    if (!values[ALLOC_OBJECTS] && !values[ALLOC_SPACE] && !values[INUSE_OBJECTS] &&
+        !values[INUSE_SPACE] && of->variances[INUSE_OBJECTS] <= 0)
+        return MP_OK;
     const mp_site *site = item(&s->sites, site_id);
     uint32_t key[ROW_KEY_WORDS] = {
         site->stack,
@@ -65,11 +67,36 @@ static int add_row(output *o, uint32_t site_id, uint32_t age, const figures *of)
     return MP_OK;
 }
 
+/* Values may fall below 0, as those of int64_t do. Why the variances are no smaller: baseline.h. */
+static figures since(const mp_snapshot *s, uint32_t id)
+{
+    figures of = s->figures[id];
+    if (!s->since) return of;
+    mp_baseline_allocated before = mp_baseline_allocated_at(s->since, id);
+    of.values[ALLOC_OBJECTS] -= before.objects;
+    of.values[ALLOC_SPACE] -= before.bytes;
+    of.variances[ALLOC_SPACE] -= before.bytes_variance;
+    if (!s->in_use_since) return of;
+    mp_baseline_in_use in_use = mp_baseline_in_use_at(s->since, id);
+    const unchanged *both = &s->unchanged[id];
+    of.values[INUSE_OBJECTS] -= in_use.objects;
+    of.values[INUSE_SPACE] -= in_use.bytes;
+    /* What is on neither side can be a rounding's below 0. */
+    of.variances[INUSE_OBJECTS] = fmax(of.variances[INUSE_OBJECTS] - both->objects, 0) +
+                                  fmax(in_use.objects_variance - both->objects, 0);
+    of.variances[INUSE_SPACE] = fmax(of.variances[INUSE_SPACE] - both->bytes, 0) +
+                                fmax(in_use.bytes_variance - both->bytes, 0);
+    /* Counts are exact, sums of squared sizes are not: what is left where nothing changed is none. */
+    if (of.variances[INUSE_OBJECTS] <= 0) of.variances[INUSE_SPACE] = 0;
+    return of;
+}
+
 static int make_rows(output *o)
 {
     const mp_snapshot *s = o->snapshot;
     for (uint32_t id = 1; id <= s->sites.top; id++) {
-        int error = add_row(o, id, 0, &s->figures[id]);
+        figures of = since(s, id);
+        int error = add_row(o, id, 0, &of);
         if (error) return error;
     }
     for (uint32_t i = 0; i < s->n_living; i++) {
@@ -153,22 +180,39 @@ static void add_labels(output *o, mp_pprof_sample *sample, const row *of)
     }
 }
 
-/* Much larger than that of as many objects that are all of the mean size. */
-static int uneven(const figures *of, int objects, int space, double objects_variance)
+/*
+ * The variance of a sum of bytes, where that of its count is known and all objects are of one size:
+ * the least there can be, and what a reader takes it for who finds no deviation.
+ */
+static double even(double objects_variance, int64_t objects, int64_t bytes)
 {
-    double n = (double)of->values[objects], bytes = (double)of->values[space];
-    return n > 0 && of->variances[space] * n * n > 1.05 * objects_variance * bytes * bytes;
+    double mean = objects ? (double)bytes / (double)objects : 0;
+    return objects_variance * mean * mean;
+}
+
+/* Much larger than a reader would take it for. */
+static int told(double variance, double otherwise)
+{
+    return variance > 1.05 * otherwise;
 }
 
 static void add_deviations(output *o, mp_pprof_sample *sample, const figures *of)
 {
-    double made = mp_recorder_variance(o->snapshot->recorder->options.interval, 1) /
-                  o->snapshot->recorder->options.interval * (double)of->values[ALLOC_OBJECTS];
+    const mp_snapshot *s = o->snapshot;
+    const int64_t *values = sample->values;
+    double interval = s->recorder->options.interval;
+    double made = (interval - 1) * (double)values[ALLOC_OBJECTS];
     double in_use = of->variances[INUSE_OBJECTS];
-    if (!uneven(of, ALLOC_OBJECTS, ALLOC_SPACE, made) &&
-        !uneven(of, INUSE_OBJECTS, INUSE_SPACE, in_use))
+    /* Of a difference nobody can say how many samples it rests on: those that stay cancel out. */
+    double expected =
+        s->in_use_since ? (interval - 1) * fabs((double)values[INUSE_OBJECTS]) : in_use;
+    double made_even = even(made, values[ALLOC_OBJECTS], values[ALLOC_SPACE]);
+    double in_use_even = even(expected, values[INUSE_OBJECTS], values[INUSE_SPACE]);
+    if (!told(of->variances[ALLOC_SPACE], made_even) && !told(in_use, expected) &&
+        !told(of->variances[INUSE_SPACE], in_use_even))
         return;
-    double variances[N_VALUES] = {made, of->variances[ALLOC_SPACE], in_use,
+    /* (What was allocated is a small difference of large numbers, at times less by their roundings.) */
+    double variances[N_VALUES] = {made, fmax(of->variances[ALLOC_SPACE], made_even), in_use,
                                   of->variances[INUSE_SPACE]};
     int64_t *deviations = o->deviations + (size_t)o->n_deviations++ * N_VALUES;
     for (int v = 0; v < N_VALUES; v++) {
@@ -180,6 +224,9 @@ static void add_deviations(output *o, mp_pprof_sample *sample, const figures *of
 
 static void add_sample(output *o, const row *of)
 {
+    static const uint64_t none[N_VALUES];
+    if (memcmp(of->sum.values, none, sizeof none) == 0)
+        return; /* a difference's, of several sites */
     const mp_stack *stack = item(&o->snapshot->stacks, of->stack);
     add_stack(o, of->stack);
     int64_t *values = o->values + (size_t)o->n_samples * N_VALUES;
@@ -267,6 +314,7 @@ static int write_output(const output *o, const mp_snapshot_header *header, mp_bu
         .mapping_file = lit[LIT_PROGRAM],
         .period = s->recorder->options.interval,
         .time_nanos = header->time_nanos,
+        .duration_nanos = header->duration_nanos,
     };
     return mp_pprof_encode(&profile, out);
 }

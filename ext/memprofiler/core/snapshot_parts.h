@@ -5,6 +5,7 @@
 #ifndef MEMPROFILER_CORE_SNAPSHOT_PARTS_H
 #define MEMPROFILER_CORE_SNAPSHOT_PARTS_H
 
+#include "baseline.h"
 #include "snapshot.h"
 
 enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, N_VALUES };
@@ -14,6 +15,11 @@ typedef struct {
     uint64_t values[N_VALUES];
     double variances[N_VALUES]; /* that of ALLOC_OBJECTS follows from its value, and is not kept */
 } figures;
+
+/* Variances that living samples as the baseline had them add to both sums of a site. */
+typedef struct {
+    double objects, bytes;
+} unchanged;
 
 /* Literals of the output, interned before it is written so that each stands once. */
 enum {
@@ -54,7 +60,9 @@ struct mp_snapshot {
     uintptr_t owner;
     mp_recorder *recorder;
     unsigned labels;
+    uint32_t moment;
     uint32_t completed; /* collections, at the beginning */
+    mp_counts counts;   /* the recorder's, at the beginning */
     uint64_t losses;    /* the recorder's count of them at the beginning */
     uint64_t live_samples, live_objects;
 
@@ -64,6 +72,9 @@ struct mp_snapshot {
 
     items sites, stacks, functions, locations, label_sets, strings;
     figures *figures; /* by named site */
+    const mp_baseline *since;
+    int in_use_since;     /* what is in use is to be the change of it */
+    unchanged *unchanged; /* by named site, if so */
     aged *living;
     uint32_t n_living, room_living;
 

@@ -15,28 +15,32 @@ module Memprofiler
 
       module_function
 
+      # @param body [Array<String>]
       # @return [Array(Integer, Hash, Array<String>)]
       def make(status, type, body, headers = {})
-        [status, { "content-type" => type, "content-length" => body.bytesize.to_s, **COMMON, **headers }, [body]]
+        length = body.sum(&:bytesize).to_s
+        [status, { "content-type" => type, "content-length" => length, **COMMON, **headers }, body]
       end
 
+      # @param body [String, Array<String>]
       def text(body)
-        make(200, TEXT, body)
+        make(200, TEXT, [*body])
       end
 
       def html(body)
-        make(200, HTML, body, { "content-security-policy" => HTML_POLICY })
+        make(200, HTML, [body], { "content-security-policy" => HTML_POLICY })
       end
 
       # A deflater would pack it again.
       def profile(body, name)
-        make(200, "application/octet-stream", body, { "content-disposition" => "attachment; filename=\"#{name}\"",
-                                                      "cache-control" => "no-store, no-transform" })
+        make(200, "application/octet-stream", [body],
+             { "content-disposition" => "attachment; filename=\"#{name}\"",
+               "cache-control" => "no-store, no-transform" })
       end
 
       # pprof prints what has this header.
       def error(status, message, headers = {})
-        make(status, TEXT, "#{message}\n", { "x-go-pprof" => "1", **headers })
+        make(status, TEXT, ["#{message}\n"], { "x-go-pprof" => "1", **headers })
       end
 
       # To a HEAD: no body, and no length, as nothing was made of which it could be told.

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../pieces" # up to Ruby 3.1 each constant that comes later empties all of the program's caches
 require_relative "answer"
 require_relative "options"
 require_relative "permission"
@@ -111,10 +112,10 @@ module Memprofiler
       end
 
       def allocs(query, env, _)
-        scrape(query, env, "allocs", default: "alloc_space") { |gc| @scrape.allocs(collect: gc) }
+        scrape(query, env, "allocs", allocs: true) { |gc| @scrape.allocs(collect: gc) }
       end
 
-      def scrape(query, env, name, default: nil)
+      def scrape(query, env, name, allocs: false)
         seconds = seconds(query)
         gc = query.on?("gc")
         text = query.on?("debug")
@@ -124,13 +125,10 @@ module Memprofiler
         name += "-delta" if seconds
         return text ? Answer.text("") : Answer.profile("", name) if head?(env)
 
-        profile = seconds ? @scrape.difference(seconds, collect: gc) : yield(gc)
-        @scrape.compute do
-          next Answer.text(LegacyText.of(profile)) if text
+        profile = seconds ? @scrape.difference(seconds, collect: gc, allocs: allocs) : yield(gc)
+        return Answer.profile(profile.pprof_data, name) unless text
 
-          profile = Profile.from_model(profile.model.merge(default_sample_type: default)) if seconds && default
-          Answer.profile(profile.pprof_data, name)
-        end
+        @scrape.compute { Answer.text(LegacyText.of(profile)) }
       end
 
       def delta_heap(query, env, _)
@@ -141,8 +139,7 @@ module Memprofiler
         @scrape.collector
         return Answer.profile("", "delta_heap") if head?(env)
 
-        profile = @scrape.since_last(collect: gc)
-        @scrape.compute { Answer.profile(profile.pprof_data, "delta_heap") }
+        Answer.profile(@scrape.since_last(collect: gc).pprof_data, "delta_heap")
       end
 
       def cmdline(*)

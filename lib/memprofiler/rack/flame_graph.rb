@@ -16,7 +16,8 @@ module Memprofiler
               "overflow:hidden;white-space:nowrap;font:12px/#{HEIGHT - 1}px monospace;border-right:1px solid #fff;" \
               "box-sizing:border-box;border-radius:2px}.g div:hover{outline:1px solid #000}".freeze
       Node = Struct.new(:value, :called)
-      private_constant :LEAST, :DEEPEST, :HEIGHT, :STYLE, :Node
+      Boxes = Struct.new(:html, :pieces)
+      private_constant :LEAST, :DEEPEST, :HEIGHT, :STYLE, :Node, :Boxes
 
       module_function
 
@@ -26,7 +27,7 @@ module Memprofiler
       # @return [String] HTML
       def page(profile, base, metric)
         root = tree(profile.model, profile.sample_types.keys.index(metric))
-        boxes = +""
+        boxes = Boxes.new(+"", Profile::Pieces.new)
         levels = root.value.positive? ? draw(boxes, root, 0.0, 0, [root.value, profile.sample_types[metric]]) : 0
         links = profile.sample_types.keys.map do |name|
           "<a href=\"#{Pages.escape("#{base}/flamegraph?metric=#{name}")}\">#{name}</a>"
@@ -34,16 +35,18 @@ module Memprofiler
         Pages.page("memprofiler: flame graph of #{metric}", <<~HTML, STYLE)
           <p>#{links.join(" ")} &mdash; #{amount(root.value, profile.sample_types[metric])} in all#{note(profile)}.
           A box is as wide as what was allocated in it; callers are above. Point at one for its numbers.</p>
-          <div class="g" style="height:#{(levels * HEIGHT) + HEIGHT}px">#{boxes}</div>
+          <div class="g" style="height:#{(levels * HEIGHT) + HEIGHT}px">#{boxes.html}</div>
         HTML
       end
 
       # Of what shrank in a difference no box can be drawn.
       def tree(model, column)
         root = Node.new(0, {})
+        pieces = Profile::Pieces.new
         names = model[:functions].map { |name, _, file, line| [name, file.empty? ? "" : "#{file}:#{line}"] }
         model[:samples].each do |stack, values, _|
           value = values[column]
+          pieces.step
           next unless value.positive?
 
           node = root
@@ -63,7 +66,8 @@ module Memprofiler
           share = called.value.fdiv(whole[0])
           break if share < LEAST
 
-          boxes << box(name, amount(called.value, whole[1]), left, share, depth)
+          boxes.html << box(name, amount(called.value, whole[1]), left, share, depth)
+          boxes.pieces.step
           deepest = [deepest, draw(boxes, called, left, depth + 1, whole)].max
           left += share
         end

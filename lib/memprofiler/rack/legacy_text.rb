@@ -12,45 +12,72 @@ module Memprofiler
       # them. These are estimates, so it's told that everything was sampled.
       HEAD = "heap profile: %s @ heap/2\n"
       COLUMNS = %i[inuse_objects inuse_space alloc_objects alloc_space].freeze
-      private_constant :HEAD, :COLUMNS
+      PART = 64 * 1024 # bytes
+      private_constant :HEAD, :COLUMNS, :PART
 
       module_function
 
       # @param profile [Profile]
-      # @return [String]
+      # @return [Array<String>] its parts: one String of a hundred megabytes would be moved again and again as it grows
       def of(profile)
         model = profile.model
-        text = format(HEAD, numbers(COLUMNS.map { |metric| profile.total(metric) }))
-        places = places(model)
-        rows(model, profile.sample_types.keys).each { |row| text << entry(row, model[:locations], places) }
-        text << model[:comments].map { |comment| "# #{printable(comment.delete_prefix("# "))}\n" }.join
+        pieces = Profile::Pieces.new
+        rows = rows(model, profile.sample_types.keys, pieces)
+        totals = Array.new(COLUMNS.size) do |column|
+          pieces.look
+          rows.sum { |values,| values[column] }
+        end
+        parts = [text = format(HEAD, numbers(totals))]
+        # Each text is made once: with one for each frame of each sample Ruby would collect garbage all the while.
+        addresses, places = places(model, pieces)
+        rows.each do |row|
+          parts << (text = +"") if text.bytesize > PART
+          write(text, row, addresses, places)
+          pieces.step
+        end
+        parts << model[:comments].map { |comment| "# #{printable(comment.delete_prefix("# "))}\n" }.join
       end
 
       # Those that hold most come first.
-      def rows(model, metrics)
+      def rows(model, metrics, pieces)
         columns = COLUMNS.map { |metric| metrics.index(metric) }
-        rows = model[:samples].map { |stack, values, labels| [values.values_at(*columns), stack, labels] }
-        rows.sort_by { |values, stack, _| [-values[1], -values[3], stack] }
+        rows = model[:samples].map do |stack, values, labels|
+          pieces.step
+          [values.values_at(*columns), stack, labels]
+        end
+        keys = [1, 3].map do |column|
+          pieces.look
+          rows.map { |values,| -values[column] }
+        end
+        order = Profile::Pieces.order(*keys)
+        pieces.look
+        order.map { |place| rows[place] }
       end
 
       def numbers(values)
         "#{values[0]}: #{values[1]} [#{values[2]}: #{values[3]}]"
       end
 
-      def entry((values, stack, labels), locations, places)
-        addresses = stack.map { |location| format(" 0x%x", locations[location][2]) }
-        text = "#{numbers(values)} @#{addresses.join}\n"
+      def write(text, (values, stack, labels), addresses, places)
+        text << numbers(values) << " @"
+        stack.each { |location| text << addresses[location] }
+        text << "\n"
         text << "# labels: #{printable(labels.inspect)}\n" if labels
         stack.each { |location| text << places[location] }
         text << "\n"
       end
 
-      def places(model)
-        model[:locations].map do |function, line, address|
+      # @return [Array(Array<String>, Array<String>)] each location's address, and its line
+      def places(model, pieces)
+        lists = [[], []]
+        model[:locations].each do |function, line, address|
+          pieces.step
           name, _, file, = model[:functions][function]
           place = "\t#{printable("#{file}:#{line}")}" unless file.empty?
-          "#\t#{format("0x%x", address)}\t#{printable(name)}#{place}\n"
+          lists[0] << format(" 0x%x", address)
+          lists[1] << "#\t#{format("0x%x", address)}\t#{printable(name)}#{place}\n"
         end
+        lists
       end
 
       # A name could go on in a line of its own.
@@ -58,7 +85,7 @@ module Memprofiler
         @text ||= Report::Text.new(nil, "")
         @text.printable(string)
       end
-      private_class_method :rows, :numbers, :entry, :places, :printable
+      private_class_method :rows, :numbers, :write, :places, :printable
     end
   end
 end

@@ -21,7 +21,7 @@ module Memprofiler
         @given = collector
         @waiting = Waiting.new(max_waiting)
         @lock = Mutex.new
-        @last = nil # what the last since_last had, in bytes
+        @last = @last_of = nil # the moment of the last since_last, and whose
         @last_samples = 0
         Memprofiler.start(**start) unless collector
       rescue AlreadyStartedError
@@ -52,32 +52,34 @@ module Memprofiler
       end
 
       # @param seconds [Integer]
+      # @param allocs [Boolean] whether pprof is to show allocations
       # @return [Profile] what comes in that time, and what goes of what is in use
-      def difference(seconds, collect:, labels: [])
+      def difference(seconds, collect:, labels: [], allocs: false)
         @waiting.hold(seconds) do
           collector = self.collector
-          earlier = collector.flush(gc: collect, labels: labels)
+          earlier = collector.send(:baseline, gc: collect, in_use: true)
           @waiting.sleep(seconds)
           raise Answer::Refusal.new(503, "the collector was stopped meanwhile") unless collector.running?
 
-          later = collector.flush(gc: collect, labels: labels)
-          raise Answer::Refusal.new(503, "the collector was started anew meanwhile") if another_run?(earlier, later)
+          how = { gc: collect, labels: labels, in_use: true, allocs: allocs }
+          profile, later = collector.send(:flush_since, earlier, **how)
+          raise Answer::Refusal.new(503, "the collector was started anew meanwhile") unless later.same_run?(earlier)
 
-          compute { later - earlier }
+          profile
         end
       end
 
       # @return [Profile] `alloc_*` since the last one of these, `inuse_*` as it is
       def since_last(collect:)
         collector = self.collector
-        # In order: what one request gets no other one does. Bytes are kept, as a Profile keeps what it decodes.
-        earlier, later = @lock.synchronize do
-          before = @last
-          @last = collector.flush(gc: collect).pprof_data
+        # In order: what one request gets no other one does.
+        @lock.synchronize do
+          before = @last if collector.equal?(@last_of)
+          profile, @last = collector.send(:flush_since, before, gc: collect)
+          @last_of = collector
           @last_samples = collector.stats[:samples]
-          [before, @last]
+          profile
         end
-        compute { Delta.between(earlier && Profile.new(earlier), Profile.new(later)) }
       end
 
       # @param samples [Integer] of the collector, now
@@ -99,10 +101,6 @@ module Memprofiler
       end
 
       private
-
-      def another_run?(*profiles)
-        compute { profiles.map { |profile| profile.metadata[:run] } }.uniq.size > 1
-      end
 
       def not_running(found)
         return "the collector could not be started: #{@failure}" if @failure && found.nil?

@@ -94,7 +94,11 @@ module Memprofiler
       def own_lines
         return [] unless @by == :line && @flat_first
 
-        own = (@all - @rows - @hints).select { |row| calls_much?(row) && own?(row.name) }
+        pieces = Profile::Pieces.new
+        own = (@all - @rows - @hints).select do |row|
+          pieces.step
+          calls_much?(row) && own?(row.name)
+        end
         own = own.sort_by { |row| [-row.cumulative.abs, row.name] }.first(OWN_LINES)
         return [] if own.empty?
 

@@ -65,6 +65,7 @@ module Memprofiler
       def values
         @values ||= begin
           column = @profile.sample_types.keys.index(@metric)
+          Thread.pass
           @profile.model[:samples].map { |_, values, _| values[column] }
         end
       end
