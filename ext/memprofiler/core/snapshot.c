@@ -145,6 +145,22 @@ static int place_locations(mp_snapshot *s, uint32_t end, uint32_t *most)
     return MP_OK;
 }
 
+/* Their pages are new: to touch them takes longer than to fill them in. */
+static int make_figures(mp_snapshot *s, uint32_t *most)
+{
+    if (!s->figures) {
+        uint32_t room = s->sites_end + s->sites_end / 8 + 64; /* more sites may come */
+        s->figures = mp_malloc((size_t)room * sizeof *s->figures);
+        if (!s->figures) return MP_ENOMEM;
+        s->room_figures = room;
+    }
+    uint32_t left = s->room_figures - s->clear_figures, n = left < *most ? left : *most;
+    memset(s->figures + s->clear_figures, 0, n * sizeof *s->figures);
+    s->clear_figures += n;
+    *most -= n;
+    return MP_OK;
+}
+
 int mp_snapshot_prepare(mp_snapshot *s, uint32_t most, int *done)
 {
     mp_recorder *r = s->recorder;
@@ -158,7 +174,7 @@ int mp_snapshot_prepare(mp_snapshot *s, uint32_t most, int *done)
     }
     if (place_sites(s, s->sites_end, &most) != MP_OK ||
         place_label_sets(s, s->label_sets_end, &most) != MP_OK ||
-        place_locations(s, s->locations_end, &most) != MP_OK)
+        place_locations(s, s->locations_end, &most) != MP_OK || make_figures(s, &most) != MP_OK)
         return MP_ENOMEM;
     *done = most > 0;
     return MP_OK;
@@ -198,8 +214,11 @@ static int copy_counters(mp_snapshot *s)
         copy_items(&s->label_sets, &r->label_sets.slabs) ||
         copy_items(&s->strings, &r->strings.slabs))
         return MP_ENOMEM;
-    s->figures = mp_calloc((size_t)s->sites.top + 1, sizeof *s->figures);
-    if (!s->figures) return MP_ENOMEM;
+    if (s->sites.top >= s->clear_figures) {
+        mp_free(s->figures);
+        s->figures = mp_calloc((size_t)s->sites.top + 1, sizeof *s->figures);
+        if (!s->figures) return MP_ENOMEM;
+    }
     for (uint32_t id = 1; id <= s->sites.top; id++) {
         const mp_site *site = mp_site_at(&r->named_sites, id);
         s->figures[id].values[ALLOC_OBJECTS] = site->objects;
