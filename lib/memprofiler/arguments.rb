@@ -56,7 +56,9 @@ module Memprofiler
     # @param range [Range<Numeric>]
     # @return [Integer, Float, Rational] the value
     def number(name, value, range)
-      check(name, value, "a number from #{range.begin} to #{range.end}", *NUMBERS) { range.cover?(value) }
+      check(name, value, "a number from #{range.begin} to #{range.end}", *NUMBERS) do
+        value >= range.begin && value <= range.end # cover? raises for NaN from Ruby 4.1 on
+      end
     end
 
     # @return [Boolean] the value
