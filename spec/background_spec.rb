@@ -116,7 +116,7 @@ RSpec.describe "Memprofiler::Background" do
 
   it "goes on in forked children, each with a thread of its own, after what it does first there" do
     expect(value(<<~RUBY)).to eq([[%w[in_child forked last], 0], [%w[in_child forked in_grandchild last], 0], true, %w[last]])
-      b = background(in_child: -> { note :in_child }).start
+      b = background(in_child: ->(_) { note :in_child }).start
       first = child { wait_until { of($$).include?("forked") } }
       second = child { wait_until { of($$).include?("forked") }; pid = $$; fork { sleep 0.01; File.write("log", "\#{pid} in_grandchild\\n", mode: "a"); exit!(0) }.then { |it| Process.wait(it) } }
       [first, second, b.running?, b.stop && of($$)]

@@ -60,4 +60,25 @@ RSpec.describe Memprofiler::Profile, "errors" do
     expect(ratios).to all(be_within(5 * 0.5 / Math.sqrt(50)).of(1))
     expect(ratios.sum / 10).to be_within(4 * 0.5 / Math.sqrt(50 * 10)).of(1)
   end
+
+  # A sample that is followed stands for more objects than one that was taken.
+  { "one in so many is followed" => { interval: 4, track_one_in: 6 }, "they were thinned" => { interval: 4, max_samples: 100 } }.each do |how, options|
+    it "of a difference, and the samples behind it, are those of the profile itself where #{how}" do
+      collector = Memprofiler::Collector.new(seed: 5, **options).start
+      earlier = collector.flush(gc: true)
+      before = collector.send(:baseline, in_use: true)
+      held = Array.new(8_000) { Object.new }
+      line = "error_spec.rb:#{__LINE__ - 1}"
+      whole = collector.flush(gc: true)
+      since, = collector.send(:flush_since, before, in_use: true)
+      collector.stop
+      weight = whole.total(:inuse_objects) / collector.stats[:live_samples]
+      expect(weight).to be >= 24
+      found = [whole, whole - earlier, since].map { |profile| profile.top(:inuse_objects, by: :line).find { |row| row.name.end_with?(line) } }
+      expect(found.map(&:samples)).to all(be_within(2).of(found.first.flat / weight.to_f))
+      expect(found.map(&:error)).to all(be_within(0.02).of(1.96 * Math.sqrt((weight - 1) / found.first.flat.to_f)))
+      expect(found.map(&:flat).uniq.size).to eq(1)
+      expect(held.size).to eq(8_000)
+    end
+  end
 end

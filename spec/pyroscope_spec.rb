@@ -332,6 +332,31 @@ RSpec.describe "Memprofiler::PyroscopeExporter" do
     RUBY
   end
 
+  it "pushes what waits, and what came since, from the daemon that a process becomes" do
+    answers = [503]
+    server { answers.shift || 200 }
+    result = run(<<~RUBY)
+      pid = fork do
+        e = exporter.start
+        allocate(100)
+        failure { e.push }
+        allocate(20)
+        Process.daemon(true)
+        allocate(3)
+        e.push
+        File.write("status", Marshal.dump([$$, e.status.values_at(:pushed, :queue, :dropped)]))
+        exit!(0)
+      end
+      Process.wait(pid)
+      wait_until { File.size?("status") }
+      [pid, *Marshal.load(File.binread("status"))]
+    RUBY
+    pid, daemon, status = result.value
+    expect(daemon).not_to eq(pid)
+    expect(status).to eq([2, 0, 0])
+    expect(pushed.map { |profile| made(profile) }).to eq([100, 100, 23]) # the first was refused
+  end
+
   it "allocates next to nothing that is in a profile" do
     server
     run("e = exporter.start; 20.times { e.push }")

@@ -60,7 +60,8 @@ module Memprofiler
     # @param every [Numeric] seconds from the end of one time to the next, above 0
     # @param patience [Numeric] seconds that the end of the thread is waited for, its last time included
     # @param at_exit [Boolean] whether a last time comes at the end of the process
-    # @param in_child [Proc, nil] what is to be done in a forked child before it goes on there; cheap
+    # @param in_child [Proc, nil] what is to be done in a forked child before it goes on there; cheap. Called
+    #   with whether it is one of Process.daemon
     # @param work [Proc] called with :tick, :now when it's asked for, :last at the end, :forked first in a
     #   child's thread. It returns :pending where it didn't come to what failed before.
     def initialize(name:, every:, patience: 30, at_exit: true, in_child: nil, &work)
@@ -119,11 +120,11 @@ module Memprofiler
     end
 
     # The thread is the parent's.
-    def after_fork
+    def after_fork(daemon: false)
       renew
       return unless @running
 
-      @in_child&.call
+      @in_child&.call(daemon)
       spawn(:forked)
     end
 

@@ -37,7 +37,7 @@ module Memprofiler
       @keep = Arguments.integer("keep", keep, KEEP)
       begin_anew
       @background = Background.new(name: "memprofiler files", every: every, patience: PATIENCE,
-                                   in_child: -> { begin_anew }) { |occasion| work(occasion) }
+                                   in_child: ->(_) { begin_anew }) { |occasion| work(occasion) }
     end
 
     # Writes a file now, whether it was started or not. In a signal handler it returns at once, and the

@@ -16,14 +16,15 @@ module Memprofiler
       end
 
       def daemon(*)
-        super.tap { Forks.in_child }
+        super.tap { Forks.in_child(daemon: true) }
       end
     end
 
     @callbacks = [].freeze
 
     class << self
-      # @param callback [#after_fork] called in each child, until `forget`
+      # @param callback [#after_fork] called in each child, until `forget`, with `daemon:` whether the parent
+      #   has ended, and has left all that it had to this child
       def watch(callback)
         Process.singleton_class.prepend(Hook) unless Process.singleton_class.include?(Hook)
         @callbacks = [*@callbacks.reject { |other| other.equal?(callback) }, callback].freeze
@@ -34,12 +35,12 @@ module Memprofiler
       end
 
       # What goes wrong in here is not the program's.
-      def in_child
+      def in_child(daemon: false)
         return unless Memprofiler.main_ractor?
 
         Memprofiler.own do
           @callbacks.each do |callback|
-            callback.after_fork
+            callback.after_fork(daemon: daemon)
           rescue StandardError # no thread is to be had, say
             nil
           end

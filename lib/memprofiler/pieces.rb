@@ -41,25 +41,32 @@ module Memprofiler
         @since = now
       end
 
-      # @param numbers [Array<Integer>] which come first
-      # @param key [Array<Comparable>]
-      # @return [Array<Integer>] numbers that compare as these pairs
+      # @param numbers [Array<Integer>] which come first, each below their count
+      # @param key [Array<Comparable>] looked at where numbers are equal
+      # @return [Array<Integer>] such numbers that compare as these pairs
       def ranked(numbers, key)
-        ranks = {}
-        key.uniq.sort.each { |value| ranks[value] = ranks.size }
-        look
-        numbers.each_with_index.map do |number, place|
+        counts = numbers.tally
+        tied = key.each_with_index.filter_map { |value, place| step || (value if counts[numbers[place]] > 1) }
+        ranks = places(tied)
+        return numbers if ranks.empty?
+
+        pairs = numbers.each_with_index.map do |number, place|
           step
-          (number * ranks.size) + ranks[key[place]]
+          (number * ranks.size) + (counts[number] > 1 ? ranks[key[place]] : 0)
         end
+        ranks = places(pairs) # small again: products of three would be no fixnums
+        pairs.map { |pair| step || ranks[pair] }
       end
 
       # A short step has been done.
+      #
+      # @return [nil]
       def step
         return if (@left -= 1).positive?
 
         @left = STEPS
         look
+        nil
       end
 
       # A step has been done that may have been long.
@@ -68,6 +75,14 @@ module Memprofiler
       end
 
       private
+
+      # @return [Hash{Comparable => Integer}] each value's place among all
+      def places(values)
+        places = {}
+        values.uniq.sort.each { |value| step || (places[value] = places.size) }
+        look
+        places
+      end
 
       def pass
         offered = now

@@ -61,7 +61,7 @@ module Memprofiler
       begin_anew
       # At the end the thread may be in the middle of an attempt.
       @background = Background.new(name: "memprofiler push", every: every, patience: (2 * timeout) + 5,
-                                   in_child: -> { begin_in_child }) { |occasion| work(occasion) }
+                                   in_child: ->(daemon) { begin_in_child(daemon) }) { |occasion| work(occasion) }
     end
 
     # Takes a profile and pushes it now, and what waits. In a signal handler it returns at once, and that
@@ -114,8 +114,11 @@ module Memprofiler
       end
     end
 
-    # A child goes on with all that its parent had: from here on it is its own.
-    def begin_in_child
+    # A child goes on with all that its parent had: from here on it is its own. What a daemon's parent had still
+    # to push nobody else does.
+    def begin_in_child(daemon)
+      return @pid = Process.pid if daemon
+
       begin_anew
       begin_now
     rescue StandardError, NoMemoryError # the thread will do it

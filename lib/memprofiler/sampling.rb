@@ -29,7 +29,10 @@ module Memprofiler
         @objects = types.map { |type| types.index("#{type[/\A(?:alloc|inuse)(?=_)/]}_objects") }
         @weights = @objects.map do |objects|
           Thread.pass # a profile may have very many samples
-          objects && weight(model, objects, metadata[types[objects].start_with?("alloc") ? :samples : :live_samples])
+          next unless objects
+
+          living = types[objects].start_with?("inuse")
+          weight(model, objects, metadata[living ? :live_samples : :samples], living ? tracked_one_in(metadata) : 1)
         end
         freeze
       end
@@ -79,14 +82,19 @@ module Memprofiler
 
       private
 
+      # Samples of which one was followed, thinning included; of a sum the most.
+      def tracked_one_in(metadata)
+        metadata[:track_one_in].to_s.scan(/\d+/).map(&:to_i).push(1).max
+      end
+
       # Objects that one sample stands for, on average: a collector that ran
-      # into a limit has widened its interval on the way.
-      def weight(model, column, samples)
+      # into a limit has widened its interval on the way. A difference has no number of samples.
+      def weight(model, column, samples, tracked)
         total = model[:samples].sum { |_, values, _| values[column].abs }
         if samples.is_a?(Integer) && samples.positive? && total.positive?
           [total.fdiv(samples), 1.0].max
         elsif model[:period_type] == %w[objects count] && model[:period].positive?
-          model[:period].to_f
+          (model[:period] * tracked).to_f
         end
       end
     end

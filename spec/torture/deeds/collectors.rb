@@ -57,6 +57,18 @@ module Torture
       later - earlier if earlier.metadata[:run] == later.metadata[:run]
     end
   end
+  # What came since the hand's last look at a collector, whatever else is done to it.
+  Deed.add(:since, weight: 3) do |hand|
+    collector = Collectors.one(hand) or next
+    Collectors.expecting do
+      looks = Thread.current[:looks] ||= ObjectSpace::WeakMap.new
+      earlier = looks[collector]
+      looks[collector] = hand.keep(collector.send(:baseline, in_use: true)) # (which keeps it for a while)
+      profile, = collector.send(:flush_since, earlier, labels: [[], %i[class], %i[thread pid]][hand.roll(3)], in_use: !earlier.nil? && hand.roll(2).zero?)
+      negative = profile.samples.find { |sample| sample.values[:alloc_objects].negative? || sample.values[:alloc_space].negative? }
+      raise Truth::Wrong, "less than nothing was allocated: #{negative.values}" if negative
+    end
+  end
   Deed.add(:kill_flusher, weight: 1) do |hand|
     collector = Collectors.one(hand) or next
     thread = Thread.new { 20.times { Collectors.expecting { collector.flush } } }
