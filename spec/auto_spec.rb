@@ -37,6 +37,7 @@ RSpec.describe "memprofiler/auto", :command do
       expect([result.status.exitstatus, result.out, result.err]).to eq([0, "nil\n", ""])
     end
     expect(written).to be_empty
+    expect(ruby("puts 1", env: { "MEMPROFILER" => "\xff" }).to_h).to include(out: "1\n")
   end
 
   it "writes a profile at the end, and the program's streams and status are its own" do

@@ -331,6 +331,22 @@ RSpec.describe Memprofiler::Rack do
       expect(get("/debug/pprof/heap?seconds=1", app).status).to eq(200)
     end
 
+    # At any line of what a request does: who ends its thread ends it, and no place is lost.
+    it "a request whose thread is killed is over, and leaves its place to others" do
+      app = described_class::App.new(collector: collector, max_waiting: 1)
+      [["rack/scrape.rb", ""], ["rack/waiting.rb", "/heap?seconds=1"]].each do |file, path|
+        1.step do |nth|
+          left = nth
+          kill = TracePoint.new(:line, :c_return) { |at| at.path.end_with?(file) && (left -= 1).zero? && Thread.current.kill }
+          ended = Thread.new { kill.enable(target_thread: Thread.current) { get("/debug/pprof#{path}", app) } }.value.nil?
+          break unless left <= 0
+
+          expect(ended).to be(true)
+        end
+      end
+      expect(get("/debug/pprof/heap?seconds=1", app).status).to eq(200)
+    end
+
     it "an error inside is answered by 500, and told to the log only" do
       app = stack
       allow(collector).to receive(:flush).and_raise(NoMemoryError, "secret")

@@ -4,7 +4,7 @@
 # the second one nothing else is loaded, and whatever goes wrong the program goes on: RUBYOPT is for every
 # Ruby, other versions too, whence the old syntax.
 lambda do |wanted|
-  next if ["", "0", "false", "no", "off"].include?(wanted.to_s.downcase)
+  next if ["", "0", "false", "no", "off"].include?(wanted.to_s.b.downcase)
   # Below `memprofiler run` all is profiled already. It may be in RUBYOPT twice, by two paths.
   next if ENV["MEMPROFILER_RUN_MANIFEST"] || defined?(Memprofiler::Auto)
 

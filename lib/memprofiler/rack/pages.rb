@@ -41,7 +41,8 @@ module Memprofiler
           <p>Read here: <a href="#{escape("#{base}/top")}">top</a>, <a href="#{escape("#{base}/flamegraph")}">flame graph</a>;
           also <a href="#{escape("#{base}/heap?debug=1")}">heap as text</a>, <a href="#{escape("#{base}/cmdline")}">command line</a>.</p>
           <p>To find a leak, look at what grows in half a minute of work, with a collection before and after:<br>
-          <code>go tool pprof -sample_index=inuse_space '#{escape("#{url}/heap?seconds=30&gc=1")}'</code></p>
+          <code>go tool pprof -sample_index=inuse_space '#{escape("#{url}/heap?seconds=30&gc=1")}'</code><br>
+          What grows by less than some ten samples meanwhile (an interval of 512: 5,000 objects) it may not see: take more seconds.</p>
           <p><code>?seconds=N</code>: the difference over N seconds. <code>?gc=1</code>: a full collection first; without it
           what is in use is as of the last one. <code>?debug=1</code>: as text.</p>
         HTML
@@ -52,7 +53,7 @@ module Memprofiler
       # @raise [Answer::Refusal]
       def options(query)
         by = query["by"]
-        by = choice("by", by, GROUPS) unless by&.match?(/\Alabel:./)
+        by = choice("by", by, GROUPS, " or label:NAME") unless by&.match?(/\Alabel:./)
         { metric: choice("metric", query["metric"], METRICS), by: by, count: query.integer("n", 1..10_000) || 30,
           sort: choice("sort", query["sort"], %w[flat cumulative]) }
       end
@@ -98,11 +99,11 @@ module Memprofiler
       end
       private_class_method :state
 
-      def choice(name, value, allowed)
+      def choice(name, value, allowed, others = "")
         return allowed.first.to_sym if value.nil?
         return value.to_sym if allowed.include?(value)
 
-        raise Answer::Refusal.new(400, "invalid value for \"#{name}\": must be one of #{allowed.join(", ")}")
+        raise Answer::Refusal.new(400, "invalid value for \"#{name}\": must be one of #{allowed.join(", ")}#{others}")
       end
       private_class_method :choice
     end

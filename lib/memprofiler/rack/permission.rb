@@ -24,13 +24,13 @@ module Memprofiler
       # @param env [Hash]
       # @return [String, nil] why not; nil: it's permitted
       def refusal(env)
-        reason = if !env["REMOTE_ADDR"].to_s.match?(ADDRESS)
+        reason = if !env["REMOTE_ADDR"].to_s.b.match?(ADDRESS)
                    "profiles are for requests from this machine"
                  elsif proxied?(env)
                    "profiles are for requests that did not come by a proxy"
                  elsif !host?(env["HTTP_HOST"])
                    "profiles are for requests to localhost, by that name"
-                 elsif env["HTTP_SEC_FETCH_SITE"] == "cross-site"
+                 elsif env["HTTP_SEC_FETCH_SITE"].to_s.b.casecmp?("cross-site")
                    "profiles are not for pages of other sites"
                  end
         reason && "#{reason}. #{REMEDY}"
@@ -42,7 +42,7 @@ module Memprofiler
       private_class_method :proxied?
 
       def host?(host)
-        host.nil? || host.empty? || host.match?(HOST)
+        host.nil? || host.empty? || host.b.match?(HOST)
       end
       private_class_method :host?
     end

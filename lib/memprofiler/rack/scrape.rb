@@ -94,10 +94,13 @@ module Memprofiler
       def compute(&)
         thread = Thread.current
         priority = thread.priority
-        thread.priority = POLITE if priority > POLITE
-        Memprofiler.own(&)
-      ensure
-        thread.priority = priority
+        # not before: who kills the thread there must not be told of an ensure that knows nothing yet
+        begin
+          thread.priority = POLITE if priority > POLITE
+          Memprofiler.own(&)
+        ensure
+          thread.priority = priority
+        end
       end
 
       private

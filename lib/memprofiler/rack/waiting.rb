@@ -12,7 +12,7 @@ module Memprofiler
       def initialize(most)
         @most = most
         @lock = Mutex.new
-        @ends = {}.compare_by_identity
+        @places = {}.compare_by_identity # of each who waits: its end and its thread
         @pid = Process.pid
       end
 
@@ -24,15 +24,13 @@ module Memprofiler
         place = Object.new
         ends = now + seconds
         @lock.synchronize do
-          forget_parents
-          refuse if @ends.size >= @most
-          @ends[place] = ends
+          forget_lost
+          refuse if @places.size >= @most
+          @places[place] = [ends, Thread.current]
         end
-        begin
-          yield
-        ensure
-          @lock.synchronize { @ends.delete(place) }
-        end
+        yield
+      ensure # without the lock, in which a second exception might come; it is one step of the VM's
+        @places.delete(place)
       end
 
       # @param seconds [Integer] from now, however often the thread is woken
@@ -45,16 +43,15 @@ module Memprofiler
 
       private
 
-      # Those of the parent's threads, which a fork leaves behind
-      def forget_parents
-        return if @pid == Process.pid
-
-        @ends.clear
+      # Those of the parent's threads, which a fork leaves behind, and of one that was killed on its way out
+      def forget_lost
+        @places.clear unless @pid == Process.pid
         @pid = Process.pid
+        @places.delete_if { |_, (_, thread)| !thread.alive? }
       end
 
       def refuse
-        left = [(@ends.each_value.min - now).ceil, 1].max
+        left = [(@places.each_value.map(&:first).min - now).ceil, 1].max
         raise Answer::Refusal.new(429, "#{@most} request#{"s" if @most > 1} with \"seconds\" already waiting, which " \
                                        "is all there may be: try again in #{left} s", { "retry-after" => left.to_s })
       end
