@@ -71,7 +71,7 @@ struct mp_snapshot {
     uint32_t placed_sites, placed_locations, n_placed_locations, placed_function, placed_label_sets;
 
     items sites, stacks, functions, locations, label_sets, strings;
-    figures *figures; /* by named site */
+    figures *figures;                     /* by named site */
     uint32_t room_figures, clear_figures; /* how many there are, and how many of them are all 0 */
     const mp_baseline *since;
     int in_use_since;     /* what is in use is to be the change of it */
