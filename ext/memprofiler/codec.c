@@ -1,11 +1,11 @@
 #include "codec.h"
 
-#include <ruby/thread.h>
 #include <stdio.h>
 
 #include "core/error.h"
 #include "core/fit.h"
 #include "errors.h"
+#include "vm/turns.h"
 
 #define DEFAULT_MAX_BYTES ((size_t)512 * 1024 * 1024)
 #define DEFAULT_MAX_MODEL_BYTES ((size_t)512 * 1024 * 1024)
@@ -48,7 +48,7 @@ static VALUE decode_body(VALUE argument)
     if (job->len <= SMALL_BYTES) {
         decode_bytes(job);
     } else {
-        rb_thread_call_without_gvl(decode_bytes, job, NULL, NULL);
+        mp_turns_without_gvl(decode_bytes, job);
     }
     if (job->status == MP_ENOMEM) rb_raise(rb_eNoMemError, "no memory to decode the profile");
     if (job->status) rb_raise(mp_eDecode, "%s", job->why);
@@ -148,7 +148,7 @@ static VALUE encode_body(VALUE argument)
 {
     encoding *job = (encoding *)argument;
     mp_codec_from_ruby(job->model, &job->copy);
-    rb_thread_call_without_gvl(encode_copy, job, NULL, NULL);
+    mp_turns_without_gvl(encode_copy, job);
     if (job->status == MP_ENOMEM) rb_raise(rb_eNoMemError, "no memory to encode the profile");
     if (job->status) rb_raise(mp_eEncode, "zlib failed, or a string is too long");
     if (job->out.len > LONG_MAX) rb_raise(mp_eEncode, "the profile is too large");
@@ -208,7 +208,7 @@ static void *decode_and_fit(void *argument)
 static VALUE fit_body(VALUE argument)
 {
     refitting *job = (refitting *)argument;
-    rb_thread_call_without_gvl(decode_and_fit, job, NULL, NULL);
+    mp_turns_without_gvl(decode_and_fit, job);
     if (job->of.status == MP_ENOMEM || job->status == MP_ENOMEM)
         rb_raise(rb_eNoMemError, "no memory to fit the profile");
     if (job->of.status) rb_raise(mp_eDecode, "%s", job->of.why);

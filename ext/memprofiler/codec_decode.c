@@ -6,6 +6,7 @@
 
 #include "codec.h"
 #include "collector.h"
+#include "vm/turns.h"
 
 /* Others may have the GVL after so long; so many items lie between two looks at the clock. */
 #define PIECE_NS 5000000u
@@ -23,7 +24,7 @@ typedef struct {
 static void offer_gvl(model_builder *builder, uint32_t item)
 {
     if (item % ITEMS || mp_clock_ns() - builder->since < PIECE_NS) return;
-    rb_thread_schedule();
+    mp_turns_offer();
     builder->since = mp_clock_ns();
 }
 

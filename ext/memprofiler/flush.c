@@ -6,14 +6,13 @@
 
 #include "collector.h"
 
-#include <ruby/thread.h> /* of 3.3 needs what ruby.h brings */
-
 #include "comments.h"
 #include "core/error.h"
 #include "core/snapshot.h"
 #include "earlier.h"
 #include "vm/heap.h"
 #include "vm/hooks.h"
+#include "vm/turns.h"
 #include "work.h"
 
 /* Living samples dealt with between two looks at the clock. */
@@ -230,7 +229,7 @@ static VALUE flush_body(VALUE arg)
     mp_work_piece_ends(&f->work);
     /* This thread allocates nothing there, and others would pay for the mark. */
     mp_work_own_ends(&f->work);
-    rb_thread_call_without_gvl(encode, f, NULL, NULL);
+    mp_turns_without_gvl(encode, f);
     mp_work_own_begins(&f->work);
     check(f->error);
     mp_work_piece_begins(&f->work);

@@ -4,6 +4,7 @@
 
 #include "collector.h"
 #include "vm/own.h"
+#include "vm/turns.h"
 
 /*
  * The GVL is offered to others after so long; a piece ends at the next look at the clock. Where they
@@ -117,7 +118,7 @@ int mp_work_offer_gvl(mp_work *work)
     mp_work_piece_ends(work);
     mp_work_own_ends(work);
     uint64_t offered = mp_clock_ns();
-    rb_thread_schedule();
+    mp_turns_offer();
     mp_work_own_begins(work);
     mp_work_piece_begins(work);
     work->waited = work->since - offered > LONG_WAIT_NS;

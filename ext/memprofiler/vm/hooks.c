@@ -6,6 +6,7 @@
 #include "holds.h"
 #include "own.h"
 #include "ractors.h"
+#include "turns.h"
 
 /* The runs that hooks find theirs in, by the Fixnum in the hook's data. */
 static mp_run *runs[MP_MAX_RUNS];
@@ -167,7 +168,7 @@ static uint64_t events(void)
 int mp_hooks_one_ractor(void)
 {
     for (int i = 0; i < 3; i++) {
-        rb_thread_check_ints(); /* what waits to come in comes in here */
+        mp_turns_check(); /* what waits to come in comes in here */
         uint64_t before = events();
         if (!mp_one_ractor()) return 0;
         if (events() == before) return 1;
