@@ -211,9 +211,9 @@ RSpec.describe "Memprofiler::PyroscopeExporter" do
       e = exporter(every: 0.05, queue: 1_000).start
       allocate(10)
       seen = wait_until { e.status[:pushed] >= 2 }
-      [seen, e.status[:failed], e.status[:dropped]]
+      [seen, e.status[:failed], e.status[:dropped], e.status[:last_error_at] < e.status[:last_push]]
     RUBY
-    expect(answer.value).to eq([true, 4, 0])
+    expect(answer.value).to eq([true, 4, 0, true])
     expect(answer.err).to eq("memprofiler: memprofiler push: #{@server.url}: answered 503 (said once; it goes on)\n")
     expect(@server.requests.drop(4).sum { |r| made(r.profile) }).to eq(10)
   end

@@ -18,12 +18,13 @@ typedef struct {
     VALUE label_hashes;  /* Array by string index: the Hash of the one label of that value */
     VALUE stack, labels; /* of the sample before */
     uint64_t since;      /* the GVL is held */
+    uint32_t piece_ns, items;
 } model_builder;
 
 /* Ruby's own turns of 100 ms would be too long for a program that only wants to be looked at. */
 static void offer_gvl(model_builder *builder, uint32_t item)
 {
-    if (item % ITEMS || mp_clock_ns() - builder->since < PIECE_NS) return;
+    if (item % builder->items || mp_clock_ns() - builder->since < builder->piece_ns) return;
     mp_turns_offer();
     builder->since = mp_clock_ns();
 }
@@ -255,6 +256,8 @@ VALUE mp_codec_to_ruby(const mp_pprof *profile)
         .stack = Qnil,
         .labels = Qnil,
         .since = mp_clock_ns(),
+        .piece_ns = mp_turns_share(PIECE_NS),
+        .items = mp_turns_share(ITEMS),
     };
     VALUE model = rb_hash_new();
     rb_hash_aset(model, mp_codec_key.sample_types, sample_types(&builder));

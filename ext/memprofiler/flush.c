@@ -84,7 +84,7 @@ static mp_measured measure(mp_work *w)
         if (run->armed) mp_run_finish_sweep(run);
         mp_run_lock(run);
         mp_run_check(run);
-        more = mp_run_measure(run, &so_far, end, STEP);
+        more = mp_run_measure(run, &so_far, end, mp_turns_share(STEP));
         mp_run_unlock(run);
         offer_gvl_and_look(w);
     }
@@ -103,7 +103,7 @@ static void prepare(flush *f)
     for (int done = 0; !done;) {
         mp_work_offer_gvl(&f->work);
         mp_run_lock(f->run);
-        error = mp_snapshot_prepare(f->snapshot, FOLDS, &done);
+        error = mp_snapshot_prepare(f->snapshot, mp_turns_share(FOLDS), &done);
         mp_run_unlock(f->run);
         check(error);
     }
@@ -111,7 +111,7 @@ static void prepare(flush *f)
 
 static void name(mp_work *w)
 {
-    while (mp_run_name(w->run, MP_NAME_ALL_AND_JUMP, NAMES)) mp_work_offer_gvl(w);
+    while (mp_run_name(w->run, MP_NAME_ALL_AND_JUMP, mp_turns_share(NAMES))) mp_work_offer_gvl(w);
 }
 
 /*
@@ -141,7 +141,7 @@ static void copy(flush *f)
         mp_work_offer_gvl(&f->work);
         mp_run_lock(f->run);
         mp_run_check(f->run);
-        mp_snapshot_step(f->snapshot, STEP, &done);
+        mp_snapshot_step(f->snapshot, mp_turns_share(STEP), &done);
         mp_run_unlock(f->run);
     }
 }

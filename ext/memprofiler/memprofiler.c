@@ -2,6 +2,7 @@
  * The extension's way in. Reading order: core/recorder.h (what is gathered), vm/run.h (how the VM
  * is watched), collector.h (what Ruby sees), core/snapshot.h (how it gets out), codec.h (reading).
  */
+#include <limits.h>
 #include <ruby.h>
 
 #include "codec.h"
@@ -12,6 +13,7 @@
 #include "vm/naming.h"
 #include "vm/own.h"
 #include "vm/ractors.h"
+#include "vm/turns.h"
 #include "with_labels.h"
 
 static VALUE end_own(VALUE unused)
@@ -116,6 +118,21 @@ static VALUE main_ractor_p(VALUE self)
     return RBOOL(mp_in_main_ractor());
 }
 
+/*
+ * Work that takes turns with other threads takes more of them: for tests.
+ *
+ * @param divisor [Integer] of the pieces' lengths, 1..2**31-1; 1 at first
+ * @api private
+ */
+static VALUE haste(VALUE self, VALUE divisor)
+{
+    (void)self;
+    int number = NUM2INT(divisor);
+    if (number < 1) rb_raise(rb_eArgError, "haste must be within 1..%d, not %d", INT_MAX, number);
+    mp_turns_haste((uint32_t)number);
+    return divisor;
+}
+
 RUBY_FUNC_EXPORTED void Init_memprofiler(void);
 
 void Init_memprofiler(void)
@@ -140,4 +157,5 @@ void Init_memprofiler(void)
     rb_define_singleton_method(memprofiler, "ractor_coming?", ractor_coming_p, 0);
     rb_define_singleton_method(memprofiler, "main_ractor?", main_ractor_p, 0);
     rb_define_singleton_method(memprofiler, "one_ractor?", one_ractor_p, 0);
+    rb_define_singleton_method(memprofiler, "haste=", haste, 1);
 }

@@ -114,7 +114,8 @@ void mp_work_piece_ends(mp_work *work)
 /* What runs in this very thread meanwhile (trap handlers, finalizers) is the program's. */
 int mp_work_offer_gvl(mp_work *work)
 {
-    if (mp_clock_ns() - work->since < (work->waited ? LONG_PIECE_NS : PIECE_NS)) return 0;
+    uint32_t piece_ns = mp_turns_share(work->waited ? LONG_PIECE_NS : PIECE_NS);
+    if (mp_clock_ns() - work->since < piece_ns) return 0;
     mp_work_piece_ends(work);
     mp_work_own_ends(work);
     uint64_t offered = mp_clock_ns();

@@ -6,9 +6,9 @@ require_relative "service"
 
 module Memprofiler
   # Writes the state of a collector to a file again and again, from a thread of its own:
-  # `NAME.PID.TIME.pb.gz`, NAME being the program's and TIME as 20261130T095332Z, in UTC, with `.2` after
-  # it in the second file of one second. Each file has all since the collector's start, so that the
-  # difference of any two tells what happened between them.
+  # `NAME.PID.TIME.pb.gz`, NAME being the program's and TIME as 20261130T095332Z, in UTC, with `_2` after
+  # it in the second file of one second (names sort by time, then, up to `_9`). Each file has all since
+  # the collector's start, so that the difference of any two tells what happened between them.
   #
   # A file appears whole or not at all, has mode 0600, and never takes the place of another one, nor is
   # it written through a symbolic link. A last one is written at the process' end (not at that by
@@ -55,10 +55,11 @@ module Memprofiler
 
     # @return [Hash{Symbol => Object}] `service` ("file_flusher"), `running`, `dir`, `every`, `keep`;
     #   of this process: `written` and `failed` (files), `files` (paths that are kept, the oldest first),
-    #   `last_error` (String or nil)
+    #   `last_error` (String or nil; it stays, also after others went well) and `last_error_at` (Time or nil)
     def status
       { service: "file_flusher", running: running?, dir: @dir, every: @every, keep: @keep, written: @written,
-        failed: @failed, files: @files.map(&:first), last_error: @last_error }
+        failed: @failed, files: @files.map(&:first), last_error: @last_error,
+        last_error_at: @last_error_at }
     end
 
     private
@@ -68,7 +69,7 @@ module Memprofiler
       @pid = Process.pid
       @files = [].freeze # [path, what tells it from others], the oldest first
       @written = @failed = 0
-      @last_error = nil
+      @last_error = @last_error_at = nil
     end
 
     def work(occasion)
@@ -79,6 +80,7 @@ module Memprofiler
     rescue Error => e
       @failed += 1
       @last_error = e.message
+      @last_error_at = Time.now
       raise
     end
 
@@ -122,7 +124,7 @@ module Memprofiler
       name = "#{NewFile.name_of($0)}.#{Process.pid}.#{Time.now.utc.strftime("%Y%m%dT%H%M%SZ")}"
       @number = name == @name ? @number + 1 : 1
       @name = name
-      "#{name}#{".#{@number}" if @number > 1}.pb.gz"
+      "#{name}#{"_#{@number}" if @number > 1}.pb.gz"
     end
 
     def rotate(path)

@@ -80,11 +80,13 @@ module Memprofiler
     #   user), `name` (of the series: application and tags), `every`; of this process: `pushed` (profiles),
     #   `failed` (attempts), `dropped` (profiles: the queue was full, or the server refused them for good),
     #   `queue` (profiles that wait), `merged_samples` and `cut_stacks` (to stay within Pyroscope's limits, see
-    #   docs/pyroscope.md), `last_push` (Time or nil), `last_error` (String or nil)
+    #   docs/pyroscope.md), `last_push` (Time or nil), `last_error` (String or nil; it stays, also after others went
+    #   well) and `last_error_at` (Time or nil)
     def status
       { service: "pyroscope_exporter", running: running?, url: @address.shown, name: @address.name, every: @every,
         pushed: @pushed, failed: @failed, dropped: @dropped, queue: @queue.size, merged_samples: @merged_samples,
-        cut_stacks: @cut_stacks, last_push: @last_push, last_error: @last_error }
+        cut_stacks: @cut_stacks, last_push: @last_push, last_error: @last_error,
+        last_error_at: @last_error_at }
     end
 
     def inspect
@@ -99,7 +101,7 @@ module Memprofiler
       @queue = []
       @earlier = @earlier_of = nil # the moment of the last profile, and of which collector
       @pushed = @failed = @dropped = @merged_samples = @cut_stacks = @attempts = 0
-      @last_push = @last_error = nil
+      @last_push = @last_error = @last_error_at = nil
       @next_profile = @next_attempt = 0 # on the clock
       @random = Random.new # the program's own sequence stays as it is; and workers must not come all at once
     end
@@ -147,6 +149,7 @@ module Memprofiler
       @queue.empty? || :pending
     rescue StandardError => e
       @last_error = e.message
+      @last_error_at = Time.now
       raise
     ensure
       schedule

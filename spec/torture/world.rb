@@ -51,6 +51,7 @@ module Torture
     end
 
     def run
+      Memprofiler.haste = [1, 8, 64, 2_000][@main.roll(4)] # what takes turns takes far more of them
       @truth = Truth.new
       trap(:USR1) { Deed.trapped(self) }
       threads = @others.each_with_index.map { |hand, i| Thread.new { other(hand, i) } }

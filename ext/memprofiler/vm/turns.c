@@ -32,3 +32,15 @@ KEEPS_REGISTERS void *mp_turns_without_gvl(void *(*work)(void *), void *argument
     STILL_HERE();
     return result;
 }
+
+static uint32_t haste = 1;
+
+uint32_t mp_turns_share(uint32_t usual)
+{
+    return usual > haste ? usual / haste : 1;
+}
+
+void mp_turns_haste(uint32_t divisor)
+{
+    haste = divisor;
+}

@@ -11,11 +11,21 @@
 #ifndef MEMPROFILER_VM_TURNS_H
 #define MEMPROFILER_VM_TURNS_H
 
+#include <stdint.h>
+
 /* Others may run, and interrupts (trap handlers, Thread#kill, Timeout) come in. */
 void mp_turns_offer(void);
 /* Interrupts that wait come in; others run if this thread's time is up. */
 void mp_turns_check(void);
 /* What `work` gives; it has no GVL, may touch no object, and can't be interrupted. */
 void *mp_turns_without_gvl(void *(*work)(void *), void *argument);
+
+/*
+ * Long work keeps the GVL for so many nanoseconds, or items between two looks at the clock: `usual`
+ * ones, divided by a number that tests set for others to come in at far more places. Never 0.
+ */
+uint32_t mp_turns_share(uint32_t usual);
+/* 1..2^31-1; 1 unless a test sets it. */
+void mp_turns_haste(uint32_t divisor);
 
 #endif

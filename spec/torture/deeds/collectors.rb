@@ -37,6 +37,16 @@ module Torture
     all << Memprofiler::Collector.new(**Collectors.options(hand)).start if all.size < 6
   end
   Deed.add(:flush, weight: 4) { |hand| Collectors.one(hand)&.then { |collector| Collectors.flush(hand, collector) } }
+  # As a request for a page does
+  Deed.add(:read, weight: 3) do |hand|
+    profile = Collectors.one(hand)&.then { |collector| Collectors.expecting { collector.flush(labels: %i[class]) } } or next
+    copy = Memprofiler::Profile.new(profile.pprof_data)
+    sums = [copy.samples.sum { |sample| sample.values[:alloc_objects] }, copy.total(:alloc_objects), profile.total(:alloc_objects)]
+    raise Truth::Wrong, "read #{sums}" if sums.uniq.size > 1
+
+    again = Memprofiler::Profile.new((copy - profile).pprof_data).total(:alloc_objects)
+    raise Truth::Wrong, "a difference of nothing is #{again}" unless again.zero?
+  end
   Deed.add(:stop, weight: 2) { |hand| Collectors.one(hand)&.stop }
   Deed.add(:start, weight: 3) { |hand| Collectors.expecting { Collectors.one(hand)&.start } }
   Deed.add(:stats) { |hand| Collectors.expecting { Collectors.one(hand)&.stats } }
