@@ -5,25 +5,26 @@ require "open3"
 require "rbconfig"
 
 module Real
-  # The programs' gems, in a folder of their own below tmp/, installed once for each Ruby and Gemfile.
+  # The gems of a Gemfile, in a folder of their own below tmp/, installed once for each Ruby and Gemfile.
   class Install
     class Error < StandardError; end
 
     attr_reader :gemfile
 
-    def initialize(folder)
+    # @param source [String] the Gemfile
+    def initialize(folder, source: File.join(__dir__, "Gemfile"))
       @folder = folder
+      @source = source
       @gemfile = File.join(folder, "Gemfile")
     end
 
     def call
-      source = File.join(__dir__, "Gemfile")
       done = File.join(@folder, "installed")
-      return if File.exist?(done) && FileUtils.identical?(source, @gemfile)
+      return if File.exist?(done) && FileUtils.identical?(@source, @gemfile)
 
       FileUtils.mkdir_p(@folder)
       FileUtils.rm_f([done, "#{@gemfile}.lock"])
-      FileUtils.cp(source, @gemfile)
+      FileUtils.cp(@source, @gemfile)
       yield
       output, status = Open3.capture2e({ "BUNDLE_GEMFILE" => @gemfile, "BUNDLE_PATH" => File.join(@folder, "vendor") },
                                        "bundle", "install")
