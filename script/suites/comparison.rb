@@ -2,17 +2,12 @@
 
 module Suites
   # What a test file's tests come to in each mode. Where that differs, the file is run again several times in
-  # each mode, and with RUBYOPT alone: a difference is what a profiled run has come to and no bare one has.
+  # each mode, and with RUBYOPT alone: a difference is what a profiled run has come to and no other one has.
   class Comparison
     # `bare`, `off` and `profiled` are what all runs have come to, with how often.
     Difference = Struct.new(:file, :test, :mode, :bare, :off, :profiled) do
       def to_s
         "#{file} #{test}\n    bare #{told(bare)}; RUBYOPT alone #{told(off)}; at #{mode} #{told(profiled)}"
-      end
-
-      # Whether RUBYOPT does it without any profiling.
-      def of_rubyopt?
-        profiled.keys.all? { |outcome| bare.key?(outcome) || off.key?(outcome) }
       end
 
       private
@@ -22,7 +17,7 @@ module Suites
       end
     end
 
-    # A test that comes to several things bare.
+    # A test that comes to several things without profiling.
     Flaky = Struct.new(:file, :test, :outcomes)
 
     attr_reader :results, :differences, :flaky
@@ -37,10 +32,7 @@ module Suites
       @results = ["bare", *modes].to_h { |mode| [mode, [trial.call(mode, 0)]] }
       rerun(again) if suspects.any?
       @differences = modes.flat_map { |mode| differences_in(mode) }
-      @flaky = tests.filter_map do |test|
-        bare = seen("bare", test)
-        Flaky.new(@file, test, bare) if bare.size > 1
-      end
+      @flaky = tests.filter_map { |test| Flaky.new(@file, test, unprofiled(test)) if unprofiled(test).size > 1 }
     end
 
     # @return [Hash{String => Integer}] how many tests of the first run came to what
@@ -73,15 +65,23 @@ module Suites
       @results.fetch(mode, []).map { |result| result.outcomes.fetch(test) { absent(test) } }.tally
     end
 
+    # With RUBYOPT alone too, unless it's that which makes the difference.
+    def unprofiled(test)
+      bare = seen("bare", test)
+      off = seen("off", test)
+      bare.keys.intersect?(off.keys) ? bare.merge(off) { |_, one, other| one + other } : bare
+    end
+
     def absent(test)
       test.end_with?(" leaves") ? "nothing" : "not run"
     end
 
     def differences_in(mode)
       tests.filter_map do |test|
-        bare = seen("bare", test)
         profiled = seen(mode, test)
-        Difference.new(@file, test, mode, bare, seen("off", test), profiled) if (profiled.keys - bare.keys).any?
+        next if (profiled.keys - unprofiled(test).keys).empty?
+
+        Difference.new(@file, test, mode, seen("bare", test), seen("off", test), profiled)
       end
     end
   end

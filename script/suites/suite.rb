@@ -36,14 +36,13 @@ module Suites
     def set_up
       @folder = @source.call { yield "fetching its source" }
       @gems&.call { yield "installing the gems that its tests need" }
-      @extensions = Extensions.new(@folder, @extconfs, environment) if @extconfs
-      @extensions&.call
-      missing = @extensions&.missing || []
-      yield "#{missing.join(", ")} can't be built, so their tests fail" unless missing.empty?
+      build { |missing| yield "#{missing} can't be built, so its tests fail" } if @extconfs
     end
 
+    # RUBYLIB: tests start Rubies that need the extensions.
     def environment
-      (@gems&.environment || {}).compact.merge(@environment)
+      library = @extensions ? { "RUBYLIB" => @extensions.call } : {}
+      (@gems&.environment || {}).compact.merge(library, @environment)
     end
 
     # @param wanted [Array<String>] files, folders or globs
@@ -52,13 +51,22 @@ module Suites
       (wanted.empty? ? @files : wanted).flat_map do |name|
         below = File.directory?(File.join(@folder, name)) ? "/**/{test_*,*_test,*_spec}.rb" : ""
         found = Dir.glob("#{name}#{below}", base: @folder).sort
+        found.reject! { |path| path.end_with?("/test_helper.rb") }
         found.empty? ? raise(Error, "#{@name} has no test #{name}") : found
       end.uniq
     end
 
     def command(file)
-      folders = [@extensions&.call].compact.map { |folder| "-I#{folder}" }
-      [RbConfig.ruby, *folders, *@options, "-r#{RECORDER}", *@arguments.call(file)]
+      [RbConfig.ruby, *@options, "-r#{RECORDER}", *@arguments.call(file)]
+    end
+
+    private
+
+    def build(&)
+      extensions = Extensions.new(@folder, @extconfs, environment)
+      extensions.call
+      extensions.missing.each(&)
+      @extensions = extensions
     end
   end
 end
