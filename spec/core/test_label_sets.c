@@ -53,6 +53,9 @@ static void test_contents(void)
     CHECK_UINT(with(&labels, a, "never there", NULL), a);
     CHECK_UINT(with(&labels, a, "a", NULL), 0);
     CHECK_STR(told(&labels, 1000000), "");
+    CHECK_STR(told(&labels, with(&labels, 0, "a\n", "\x1b]0;x\x07\xc2\x9b\xe2\x80\xae")),
+              "a?=?]0;x???;");
+    CHECK_UINT(with(&labels, 0, "a\t", "??"), with(&labels, 0, "a\r", "\x01\x02"));
     mp_label_text both[] = {text_of("a", "7"), text_of("b", "2"), text_of("a", "1")};
     CHECK_UINT(mp_labels_with(&labels, 0, both, 3), ab);
     mp_labels_destroy(&labels);

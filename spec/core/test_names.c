@@ -42,6 +42,23 @@ static void test_control_characters(void)
     check_clean("\xff\x80", "\xff\x80"); /* not UTF-8: the encoder's affair */
     char out[MP_NAME_MAX];
     CHECK_BYTES(out, mp_name_clean("a\0b", 3, out), "a?b", 3);
+    /* U+009B, which terminals take for ESC [; and what turns text round or breaks its line. */
+    check_clean("a\xc2\x9b"
+                "31m",
+                "a?31m");
+    check_clean("\xc2\x80\xc2\x9f\xc2\xa0", "??\xc2\xa0");
+    check_clean("\xe2\x80\xae"
+                "cba\xe2\x80\xac",
+                "?cba?");
+    check_clean("\xe2\x80\x8e\xe2\x80\x8f\xe2\x80\xa8\xe2\x80\xa9\xe2\x81\xa6\xe2\x81\xa9\xd8\x9c",
+                "???????");
+    check_clean("\xe2\x80\x90\xe2\x80\xa7\xe2\x80\xaf\xe2\x81\xa5\xe2\x81\xaa\xd8\x9b",
+                "\xe2\x80\x90\xe2\x80\xa7\xe2\x80\xaf\xe2\x81\xa5\xe2\x81\xaa\xd8\x9b");
+    check_clean("\xc2", "\xc2"); /* cut short */
+    check_clean("\xe2\x80", "\xe2\x80");
+    check_clean("\xe2\x80\xc2\x9b", "\xe2\x80?");
+    char text[] = ":0x00007f0123456789\x1b[0m\xc2\x85";
+    CHECK_BYTES(text, mp_text_clean(text, strlen(text), text), ":0x00007f0123456789?[0m?", 24);
 }
 
 static void test_length(void)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "names.h"
 
 /* Strings are few where values are; this much holds a key and a value for each set. */
 #define STRINGS_CAP (2 * MP_CAP_LABEL_SETS)
@@ -57,7 +58,8 @@ static uint32_t string_of(mp_labels *labels, const char *bytes, size_t length)
         cut = MP_LABEL_BYTES_MAX;
         while (cut > 0 && (bytes[cut] & 0xc0) == 0x80) cut--; /* not within a character */
     }
-    uint32_t id = mp_strings_intern(&labels->strings, bytes, cut);
+    char clean[MP_LABEL_BYTES_MAX]; /* it may have come with a request */
+    uint32_t id = mp_strings_intern(&labels->strings, clean, mp_text_clean(bytes, cut, clean));
     if (id != MP_STRING_NONE && mp_strings_at(&labels->strings, id)->refs > 1) {
         mp_strings_release(&labels->strings, id);
     }

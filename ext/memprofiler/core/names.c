@@ -16,6 +16,34 @@ static size_t address_length(const char *at, size_t left)
     return digits >= 8 ? 3 + digits : 0;
 }
 
+/*
+ * How many bytes at the beginning are a character that a terminal obeys, or that has text shown in
+ * another order than it stands in: 0 for all others.
+ */
+static size_t unsafe_length(const char *at, size_t left)
+{
+    const unsigned char *c = (const unsigned char *)at;
+    if (c[0] < 0x20 || c[0] == 0x7f) return 1;
+    if (c[0] < 0xc2 || left < 2) return 0;
+    if (c[0] == 0xc2) return c[1] >= 0x80 && c[1] <= 0x9f ? 2 : 0; /* U+0080-009F */
+    if (c[0] == 0xd8) return c[1] == 0x9c ? 2 : 0;                 /* U+061C */
+    if (c[0] != 0xe2 || left < 3) return 0;
+    if (c[1] == 0x80 && (c[2] == 0x8e || c[2] == 0x8f || (c[2] >= 0xa8 && c[2] <= 0xae)))
+        return 3;                                                /* U+200E, 200F, 2028-202E */
+    return c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9 ? 3 : 0; /* U+2066-2069 */
+}
+
+size_t mp_text_clean(const char *text, size_t length, char *out)
+{
+    size_t to = 0;
+    for (size_t from = 0; from < length;) {
+        size_t unsafe = unsafe_length(text + from, length - from);
+        out[to++] = unsafe ? '?' : text[from];
+        from += unsafe ? unsafe : 1;
+    }
+    return to;
+}
+
 static const char cut[] = "\xe2\x80\xa6"; /* an ellipsis, in UTF-8 */
 
 size_t mp_name_clean(const char *name, size_t length, char out[MP_NAME_MAX])
@@ -35,8 +63,9 @@ size_t mp_name_clean(const char *name, size_t length, char out[MP_NAME_MAX])
             memcpy(out + to, cut, cut_length);
             return to + cut_length;
         }
-        unsigned char c = (unsigned char)name[from++];
-        out[to++] = c < 0x20 || c == 0x7f ? '?' : (char)c;
+        size_t unsafe = unsafe_length(name + from, length - from);
+        out[to++] = unsafe ? '?' : name[from];
+        from += unsafe ? unsafe : 1;
     }
     return to;
 }
