@@ -75,7 +75,7 @@ RSpec.describe "Memprofiler::FileFlusher" do
       Dir.mkdir("profiles")
       File.write("victim", "another's")
       now = Time.now.utc
-      names = (-2..30).map { |s| "profiles/\#{$0}.\#{$$}.\#{(now + s).strftime("%Y%m%dT%H%M%SZ")}.pb.gz" }
+      names = (-2..30).map { |s| "profiles/ruby.\#{$$}.\#{(now + s).strftime("%Y%m%dT%H%M%SZ")}.pb.gz" }
       links = [*names, "profiles/.memprofiler.\#{$$}.0"].each { |path| File.symlink("../victim", path) }
       path = flusher.flush
       [[File.read("victim")], links.all? { |link| File.symlink?(link) }, (files - links).size]

@@ -192,7 +192,7 @@ RSpec.describe Memprofiler::Rack do
 
     it "escape what comes from outside" do
       answer = get("/debug/pprof/", described_class::App.new(collector: collector, permit: ->(_) { true }), HTTP_HOST: "<b>\"'&")
-      expect(answer.body).to include("http://&lt;b&gt;&quot;&#39;&amp;/debug/pprof/heap").and not_include("<b>")
+      expect(answer.body).to include("go tool pprof http://%3Cb%3E%22%27%26/debug/pprof/heap<").and not_include("<b>")
     end
 
     it "show a table, by whatever is asked for" do

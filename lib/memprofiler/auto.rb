@@ -5,6 +5,8 @@
 # Ruby, other versions too, whence the old syntax.
 lambda do |wanted|
   next if ["", "0", "false", "no", "off"].include?(wanted.to_s.b.downcase)
+  # The variables of a setuid program are those of whoever calls it.
+  next if Process.uid != Process.euid || Process.gid != Process.egid
   # Below `memprofiler run` all is profiled already. It may be in RUBYOPT twice, by two paths.
   next if ENV["MEMPROFILER_RUN_MANIFEST"] || defined?(Memprofiler::Auto)
 

@@ -99,9 +99,11 @@ module Memprofiler
       raise WriteError, "cannot write the output: #{SystemCallError.new(e.errno).message}"
     end
 
+    # @param text [String] one line; a file's name in it may be anybody's
     # @api private
     def self.complain(text)
-      $stderr.write("#{text}\n")
+      require_relative "report/text"
+      $stderr.write("#{Report::Text.printable(text)}\n")
     rescue SystemCallError, IOError
       nil # there's nobody to tell
     end

@@ -216,7 +216,7 @@ module Memprofiler
       @attempts += 1
       @next_attempt = clock + [back_off(@attempts), refused ? error.delay : 0].max
       reason = refused ? error.message : @address.scrub("#{error.message} (#{error.class})")
-      raise PushError, "#{@address.shown}: #{reason}"
+      raise PushError, "#{@address.shown}: #{reason}", cause: nil # whose message may hold what was scrubbed here
     end
 
     # @return [Float] seconds: half to all of 1, 2, 4, ... (of less, where profiles come faster), 300 at most

@@ -59,8 +59,7 @@ module Memprofiler
       # @param text [String] a server's answer or an error's message
       # @return [String] one line, without secrets
       def scrub(text)
-        text = text.dup.force_encoding(Encoding::UTF_8).scrub("?").gsub(/[[:cntrl:]\s]+/, " ").strip
-        secrets.reduce(text) { |line, secret| line.gsub(secret, "[secret]") }[0, 200]
+        hide(line(hide(text)))[0, 200]
       end
 
       def inspect
@@ -68,6 +67,23 @@ module Memprofiler
       end
 
       private
+
+      # In bytes: neither is of any known encoding.
+      def hide(text)
+        hidden = secrets.flat_map { |secret| forms(secret) }.reduce(text.b) do |rest, form|
+          form.empty? ? rest : rest.gsub(form, "[secret]")
+        end
+        hidden.force_encoding(Encoding::UTF_8).scrub("?")
+      end
+
+      # As it was sent, as it is in one line, and as Ruby's own errors show it
+      def forms(secret)
+        [secret, line(secret), secret.dump[1..-2], secret.dup.force_encoding(Encoding::UTF_8).inspect[1..-2]].map(&:b).uniq
+      end
+
+      def line(text)
+        text.dup.force_encoding(Encoding::UTF_8).scrub("?").gsub(/[[:cntrl:]\p{Cf}\s]+/, " ").strip
+      end
 
       def secrets
         [@token, @user && ["#{@user[0]}:#{@user[1]}"].pack("m0"), @user && @user[1]].compact.reject(&:empty?)

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../report/text"
+
 module Memprofiler
   class Rack
     # What is sent back, as Rack 2 and 3 both allow it.
@@ -8,9 +10,12 @@ module Memprofiler
     module Answer
       TEXT = "text/plain; charset=utf-8"
       HTML = "text/html; charset=utf-8"
-      COMMON = { "x-content-type-options" => "nosniff", "cache-control" => "no-store" }.freeze
+      # No browser guesses at a type, keeps it, or lets another site's page have it for a picture or a script.
+      COMMON = { "x-content-type-options" => "nosniff", "cache-control" => "no-store",
+                 "cross-origin-resource-policy" => "same-origin" }.freeze
       # The pages have no script, and load nothing.
-      HTML_POLICY = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; frame-ancestors 'none'"
+      HTML_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; " \
+                    "frame-ancestors 'none'"
       private_constant :COMMON, :HTML_POLICY
 
       module_function
@@ -38,9 +43,9 @@ module Memprofiler
                "cache-control" => "no-store, no-transform" })
       end
 
-      # pprof prints what has this header.
+      # pprof prints what has this header, to a terminal; and a part of it may be the request's own words.
       def error(status, message, headers = {})
-        make(status, TEXT, ["#{message}\n"], { "x-go-pprof" => "1", **headers })
+        make(status, TEXT, ["#{Report::Text.printable(message)}\n"], { "x-go-pprof" => "1", **headers })
       end
 
       # To a HEAD: no body, and no length, as nothing was made of which it could be told.

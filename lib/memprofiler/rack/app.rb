@@ -51,10 +51,14 @@ module Memprofiler
         @scrape = Scrape.new(Options.collector(collector, start), start, max_waiting)
       end
 
-      # @param path [String] that begins with {#path}
+      # (Of a path in UTF-16, or the like, start_with? would raise.)
+      #
+      # @param path [String, nil] PATH_INFO
       # @return [Boolean]
       # @api private
       def serves?(path)
+        return false unless path&.encoding&.ascii_compatible? && path.start_with?(@path)
+
         size = @path.bytesize
         path.bytesize == size || path.getbyte(size) == 47 # "/"
       end
@@ -87,9 +91,9 @@ module Memprofiler
 
       # @return [Array(String, String)] what comes before a page's name, in links, and that name
       def place(env)
-        script = env["SCRIPT_NAME"].to_s
-        path = env["PATH_INFO"].to_s
-        return [script + @path, path.byteslice(@path.bytesize..)] if path.start_with?(@path) && serves?(path)
+        script = env["SCRIPT_NAME"].to_s.b.sub(%r{\A/*(?=.)}, "/") # "//host" would be another one
+        path = env["PATH_INFO"].to_s.b
+        return [script + @path, path.byteslice(@path.bytesize..)] if serves?(path)
 
         script.empty? ? ["", nil] : [script, path]
       end
@@ -186,7 +190,7 @@ module Memprofiler
 
       # The program's log has it all; who asks gets a line.
       def fault(env, error)
-        lines = ["memprofiler: #{error.class}: #{error.message}", *error.backtrace&.first(20)]
+        lines = ["memprofiler: #{error.class}: #{Report::Text.printable(error.message)}", *error.backtrace&.first(20)]
         env["rack.errors"]&.puts(lines.join("\n  "))
         unavailable = error.is_a?(NotStartedError) || error.is_a?(RactorError)
         answer = Answer.error(unavailable ? 503 : 500, unavailable ? error.message : "memprofiler: #{error.class}")

@@ -100,7 +100,7 @@ module Memprofiler
 
       def by_path(env)
         method = env["REQUEST_METHOD"]
-        path = env["PATH_INFO"].to_s.byteslice(0, LONGEST).scrub("?").gsub(ID, ":id")
+        path = env["PATH_INFO"].to_s.byteslice(0, LONGEST).force_encoding(Encoding::UTF_8).scrub("?").gsub(ID, ":id")
         "#{METHODS.include?(method) ? method : OTHER} #{path}"
       end
 

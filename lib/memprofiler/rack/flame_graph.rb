@@ -76,7 +76,7 @@ module Memprofiler
 
       def box((name, place), amount, left, share, depth)
         text = Pages.escape(name)
-        title = Pages.escape("#{name}\n#{place}\n#{amount}, #{Report::Units.percent(share)}")
+        title = [name, place, "#{amount}, #{Report::Units.percent(share)}"].map { |line| Pages.escape(line) }.join("\n")
         hue = name.sum % 50
         "<div title=\"#{title}\" style=\"left:#{(left * 100).round(3)}%;width:#{(share * 100).round(3)}%;" \
           "top:#{depth * HEIGHT}px;background:hsl(#{hue},85%,70%)\">#{text}</div>\n"

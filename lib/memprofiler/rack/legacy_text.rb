@@ -82,8 +82,7 @@ module Memprofiler
 
       # A name could go on in a line of its own.
       def printable(string)
-        @text ||= Report::Text.new(nil, "")
-        @text.printable(string)
+        Report::Text.printable(string)
       end
       private_class_method :rows, :numbers, :write, :places, :printable
     end

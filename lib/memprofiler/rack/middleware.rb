@@ -35,8 +35,7 @@ module Memprofiler
     # @param env [Hash]
     # @return [Array(Integer, Hash, #each)] the app's own answer, or a profile
     def call(env)
-      path = env["PATH_INFO"]
-      return @endpoint.call(env) if path&.start_with?(@path) && @endpoint.serves?(path)
+      return @endpoint.call(env) if @endpoint.serves?(env["PATH_INFO"])
 
       @labels ? @labels.call(@app, env) : @app.call(env)
     end

@@ -27,7 +27,8 @@ module Memprofiler
       # @param env [Hash]
       # @return [String]
       def index(scrape, base, env)
-        url = "#{env["rack.url_scheme"]}://#{env["HTTP_HOST"] || "localhost"}#{base}"
+        host = env["HTTP_HOST"].to_s
+        url = plain("#{env["rack.url_scheme"].to_s.b}://#{host.empty? ? "localhost" : host.b}#{base.b}")
         state, counts = state(scrape)
         rows = PROFILES.map do |name, count, description|
           "<tr><td><a href=\"#{escape("#{base}/#{name}")}\">#{name}</a></td><td class=\"n\">#{counts[count]}</td>" \
@@ -65,11 +66,11 @@ module Memprofiler
       def top(profile, base, metric:, by:, count:, sort:)
         report = Report.new(profile)
         table = report.table(metric, by: by, count: count, sort: sort)
-        links = [*METRICS.map { |name| [name, "metric=#{name}&by=#{by}"] },
+        links = [*METRICS.map { |name| [name, "metric=#{name}&by=#{URI.encode_www_form_component(by.to_s)}"] },
                  *GROUPS.map { |name| ["by #{name}", "metric=#{metric}&by=#{name}"] }].map do |text, query|
           "<a href=\"#{escape("#{base}/top?#{query}")}\">#{text}</a>"
         end
-        page("memprofiler: top", "<p>#{links.join(" ")}</p>\n<pre>#{escape(report.head)}\n#{escape(table)}</pre>\n")
+        page("memprofiler: top", "<p>#{links.join(" ")}</p>\n<pre>#{html(report.head)}\n#{html(table)}</pre>\n")
       end
 
       # @param title [String]
@@ -85,9 +86,21 @@ module Memprofiler
         HTML
       end
 
+      # @param text [String] of one line
+      # @return [String] HTML, of a text or of an attribute in quotes
       def escape(text)
-        text.dup.force_encoding(Encoding::UTF_8).scrub.gsub(/[&<>"']/, ESCAPES)
+        html(Report::Text.printable(text))
       end
+
+      def html(text)
+        text.gsub(/[&<>"']/, ESCAPES)
+      end
+
+      # What is meant for a shell, and holds words of the request: nothing that a shell would do something with.
+      def plain(url)
+        url.gsub(%r{[^A-Za-z0-9._~:/\[\]-]}n) { |char| format("%%%02X", char.ord) }
+      end
+      private_class_method :html, :plain
 
       def state(scrape)
         stats = scrape.collector.stats

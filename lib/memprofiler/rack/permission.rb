@@ -13,11 +13,12 @@ module Memprofiler
     module Permission
       ADDRESS = /\A(?:::ffff:)?127(?:\.\d{1,3}){3}\z|\A(?:0{0,4}:){2,7}0{0,3}1\z/i
       HOST = /\A(?:(?:[a-z0-9-]+\.)*localhost\.?|127(?:\.\d{1,3}){3}|\[::(?:1|ffff:127(?:\.\d{1,3}){3})\])(?::\d*)?\z/i
-      PROXY = %w[HTTP_FORWARDED HTTP_X_REAL_IP HTTP_CLIENT_IP HTTP_X_CLIENT_IP HTTP_TRUE_CLIENT_IP HTTP_VIA
-                 HTTP_X_CLUSTER_CLIENT_IP HTTP_CF_CONNECTING_IP HTTP_FASTLY_CLIENT_IP HTTP_FLY_CLIENT_IP].freeze
-      PROXY_PREFIX = "HTTP_X_FORWARDED" # -For, -Host, -Proto, ...
+      # X-Forwarded-For, -Host, -Proto and the like, those of providers, and what proxies say of themselves.
+      PROXY = /\AHTTP_(?:(?:X_)?(?:ORIGINAL_)?FORWARDED|X_ORIGINAL_|X_ENVOY_|X_ARR_|TAILSCALE_|VIA\z|CDN_LOOP\z|X_VARNISH\z|
+                 X_HOST\z|X_ORIGINATING_IP\z|X_REMOTE_(?:IP|ADDR)\z|X_REAL_IP\z|(?:\w+_)?CLIENT_?IP\z|
+                 (?:\w+_)?CONNECTING_IP\z|X_PROXYUSER_IP\z)/x
       REMEDY = "Say who may with Memprofiler::Rack's option permit: ->(env) { ... }"
-      private_constant :ADDRESS, :HOST, :PROXY, :PROXY_PREFIX, :REMEDY
+      private_constant :ADDRESS, :HOST, :PROXY, :REMEDY
 
       module_function
 
@@ -30,14 +31,14 @@ module Memprofiler
                    "profiles are for requests that did not come by a proxy"
                  elsif !host?(env["HTTP_HOST"])
                    "profiles are for requests to localhost, by that name"
-                 elsif env["HTTP_SEC_FETCH_SITE"].to_s.b.casecmp?("cross-site")
+                 elsif env["HTTP_SEC_FETCH_SITE"].to_s.b.casecmp?("cross-site") || !origin?(env["HTTP_ORIGIN"])
                    "profiles are not for pages of other sites"
                  end
         reason && "#{reason}. #{REMEDY}"
       end
 
       def proxied?(env)
-        env.each_key.any? { |key| key.start_with?(PROXY_PREFIX) || PROXY.include?(key) }
+        env.each_key.any? { |key| key.match?(PROXY) }
       end
       private_class_method :proxied?
 
@@ -45,6 +46,12 @@ module Memprofiler
         host.nil? || host.empty? || host.b.match?(HOST)
       end
       private_class_method :host?
+
+      # What a browser sends for a page's script, those that know no Sec-Fetch-Site too; "null" is anybody's.
+      def origin?(origin)
+        origin.nil? || origin.b.sub(%r{\Ahttps?://}, "").match?(HOST)
+      end
+      private_class_method :origin?
     end
   end
 end

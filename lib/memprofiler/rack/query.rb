@@ -14,7 +14,7 @@ module Memprofiler
       # @raise [Answer::Refusal]
       def initialize(string)
         @values = {}
-        string.to_s.split("&").each do |pair|
+        string.to_s.b.split("&").each do |pair|
           name, value = pair.split("=", 2).map { |part| URI.decode_www_form_component(part) }
           @values[name] ||= value unless value.nil? || value.empty?
         end

@@ -2,6 +2,7 @@
 
 require "json"
 require_relative "../profile"
+require_relative "text"
 
 module Memprofiler
   class Report
@@ -28,7 +29,13 @@ module Memprofiler
         document = { files: files, metric: metric, unit: profile.sample_types[metric], by: by, sort: sort,
                      total: profile.total(metric), error: error(profile, metric), rows: rows,
                      metadata: metadata(profile) }
-        "#{::JSON.pretty_generate(utf8(document))}\n"
+        json = ::JSON.pretty_generate(utf8(document))
+        # Outside of strings JSON has none of these but line feeds.
+        "#{json.gsub(Text::UNSAFE) { |char| char == "\n" ? char : escape(char) }}\n"
+      end
+
+      def escape(char)
+        char.encode(Encoding::UTF_16BE).unpack("n*").map { |unit| format("\\u%04x", unit) }.join
       end
 
       def error(profile, metric)
@@ -55,7 +62,7 @@ module Memprofiler
         else value
         end
       end
-      private_class_method :error, :metadata, :utf8
+      private_class_method :escape, :error, :metadata, :utf8
     end
   end
 end

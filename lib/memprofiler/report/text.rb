@@ -7,12 +7,18 @@ module Memprofiler
     class Text
       # Control characters of both sets, line separators, and the marks that
       # change the direction of writing or can't be seen.
-      UNSAFE = /[\u0000-\u001F\u007F-\u009F\u00AD\u061C\u200B-\u200F\u2028-\u202E\u2060-\u206F\uFEFF\uFFF9-\uFFFB]/
+      UNSAFE = /[\u0000-\u001F\u007F-\u009F\u00AD\u034F\u061C\u180E\u200B-\u200F\u2028-\u202E\u2060-\u206F\uFEFF]|
+                [\u115F\u1160\u3164\uFFA0\uFFF0-\uFFFB\u{E0000}-\u{E0FFF}]/x
       WIDE = /[\u1100-\u115F\u2E80-\uA4CF\uA960-\uA97C\uAC00-\uD7A3\uF900-\uFAFF\uFE30-\uFE6F\uFF01-\uFF60]|
               [\uFFE0-\uFFE6\u{1F300}-\u{1FAFF}\u{20000}-\u{3FFFD}]/x
       NARROWEST = 20 # a name is never cut to less
       GAP = "..."
-      private_constant :UNSAFE, :WIDE, :NARROWEST, :GAP
+      private_constant :WIDE, :NARROWEST, :GAP
+
+      # @return [String] UTF-8, with what is unsafe in it as Ruby would write it
+      def self.printable(string)
+        string.dup.force_encoding(Encoding::UTF_8).scrub.gsub(UNSAFE) { |char| char.dump[1..-2] }
+      end
 
       # @return [Integer] columns that a terminal needs for it
       def self.columns(string)
@@ -46,7 +52,7 @@ module Memprofiler
       end
 
       def printable(string)
-        string.dup.force_encoding(Encoding::UTF_8).scrub.gsub(UNSAFE) { |char| char.dump[1..-2] }
+        Text.printable(string)
       end
 
       private

@@ -79,7 +79,7 @@ module Memprofiler
       def update(entry, word, text)
         entry.state = STATES[word]
         entry.process = word == "daemon" ? Integer(text, exception: false) : entry.pid
-        entry.text = word == "profile" ? File.join(@folder, text) : text # its name is plain ASCII
+        entry.text = word == "profile" ? File.join(@folder, File.basename(text)) : text # its name is plain ASCII
       end
     end
   end

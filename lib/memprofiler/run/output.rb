@@ -6,25 +6,26 @@ require_relative "list"
 module Memprofiler
   module Run
     # The folder of one run: the profiles that its processes write, and while
-    # they run the list of what became of each.
+    # they run the list of what became of each. One that is made is its owner's alone.
     class Output
       PATIENCE = 1 # second for a process to say that it's there: it may be its first
       PAUSE = 0.005 # seconds
-      private_constant :PATIENCE, :PAUSE
+      MODE = 0o700
+      private_constant :PATIENCE, :PAUSE, :MODE
 
       # @return [String] absolute path of the folder
       attr_reader :path
       # @return [String] absolute path of the list
       attr_reader :manifest
 
-      # @param directory [String, nil] made if it's not there; nil: a new one in the
-      #   current folder, named by the time
+      # @param directory [String, nil] made with mode 0700 if it's not there; nil: a new one in
+      #   the current folder, named by the time
       # @raise [WriteError] naming the folder and why it can't be written
       def initialize(directory)
         @made = false
         # All paths are labelled so, as in the command line, whatever the locale is.
-        @path = File.expand_path(directory || fresh_name).force_encoding(Encoding::UTF_8)
-        make
+        @path = File.expand_path(directory || ".").force_encoding(Encoding::UTF_8)
+        directory ? make : make_fresh
         # Of this run only: several may write to one folder at a time.
         time = Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
         @manifest = File.join(@path, ".run.#{Process.pid}.#{time}")
@@ -66,15 +67,17 @@ module Memprofiler
       # Its first line is there to see whether there's any room, before the command runs.
       def begin_list
         before = Signal.trap("XFSZ", "IGNORE") # an error is better than the end
-        File.open(@manifest, File::WRONLY | File::CREAT | File::EXCL, 0o600) do |file|
-          file.syswrite("memprofiler #{VERSION}\n")
-        end
+        # It stays open: whoever else may write to the folder can put something else in its place.
+        @list = File.open(@manifest, File::RDWR | File::CREAT | File::EXCL | File::BINARY, 0o600)
+        @list.syswrite("memprofiler #{VERSION}\n")
       ensure
         Signal.trap("XFSZ", before)
       end
 
       def read_list
-        List.new(File.binread(@manifest), @path)
+        raise Errno::ENOENT unless File.identical?(@manifest, @list)
+
+        List.new(@list.pread(@list.size, 0), @path)
       rescue Errno::ENOENT, Errno::ENOTDIR
         raise Error, "#{@path} was removed or renamed while the command ran" unless File.directory?(@path)
 
@@ -86,11 +89,15 @@ module Memprofiler
         Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
 
-      def fresh_name
-        name = Time.now.strftime("memprofiler-%Y%m%d-%H%M%S")
+      # What has the name already is another's, whatever it is.
+      def make_fresh
+        start = File.join(@path, Time.now.strftime("memprofiler-%Y%m%d-%H%M%S"))
         (1..).each do |number|
-          candidate = number == 1 ? name : "#{name}.#{number}"
-          return candidate unless File.exist?(candidate) || File.symlink?(candidate)
+          @path = number == 1 ? start : "#{start}.#{number}"
+          Dir.mkdir(@path, MODE)
+          return @made = true
+        rescue Errno::EEXIST
+          next
         end
       end
 
@@ -104,7 +111,7 @@ module Memprofiler
       end
 
       def make_one(folder)
-        Dir.mkdir(folder)
+        Dir.mkdir(folder, MODE)
       rescue Errno::EEXIST # another run may have been quicker
         raise Errno::ENOTDIR unless File.directory?(folder)
       end

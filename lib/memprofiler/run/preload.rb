@@ -8,13 +8,16 @@
 lambda do |manifest, ruby, extension|
   next unless manifest && ruby && extension # RUBYOPT outlived the run's other variables
 
+  # Whoever else may write to the folder could have put a link there, or a pipe that nobody reads.
+  mode = %w[WRONLY APPEND NOFOLLOW NONBLOCK].select { |name| File.const_defined?(name) }
+  mode = mode.map { |name| File.const_get(name) }.inject(:|)
   note = lambda do |reason|
     begin # rubocop:disable Style/RedundantBegin -- not to Ruby 2.4
       reason = "#{reason.class}: ".b << reason.message.b if reason.is_a?(Exception)
       program = File.basename($0.b).tr("\t\r\n", " ")
       line = "skipped\t#{Process.pid}\t#{program}\t#{reason.b.tr("\t\r\n", " ")}\n"
       before = Signal.trap("XFSZ", "IGNORE") # it would end a program that may write no more
-      File.open(manifest.b, File::WRONLY | File::APPEND, 0) { |file| file.syswrite(line) }
+      File.open(manifest.b, mode, 0) { |file| file.syswrite(line) }
     rescue StandardError
       nil # the run has ended, this user may not write there, or nothing works in here
     ensure

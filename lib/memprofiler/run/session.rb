@@ -23,7 +23,8 @@ module Memprofiler
       DIR = ::Dir
       SIGNAL = ::Signal
       THREAD = ::Thread
-      APPEND = FILE::WRONLY | FILE::APPEND
+      # (Whoever else may write to the folder could have put a link there, or a pipe that nobody reads.)
+      APPEND = FILE::WRONLY | FILE::APPEND | FILE::NOFOLLOW | FILE::NONBLOCK
       # Ends a program that may write no more; ignored, it is an Errno::EFBIG.
       TOO_LARGE = %w[XFSZ].freeze
       HOLD_BACK = (%w[INT TERM HUP] + TOO_LARGE).freeze # while the profile is written
@@ -175,7 +176,7 @@ module Memprofiler
           begin
             NewFile.write(path, profile.pprof_data)
           rescue Errno::ENOENT # the run is long over, had nothing, and took its folder along
-            DIR.mkdir(@output)
+            DIR.mkdir(@output, 0o700)
             NewFile.write(path, profile.pprof_data)
           end
           return path

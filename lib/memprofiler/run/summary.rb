@@ -62,7 +62,10 @@ module Memprofiler
       end
 
       def read(entry)
-        Profile.load(entry.text)
+        path = entry.text
+        raise ReadError, "#{path}: not a file" if File.exist?(path) && !File.lstat(path).file? # a pipe would hang
+
+        Profile.load(path)
       rescue ReadError, DecodeError => e
         @unreadable |= [e.message]
         nil
@@ -135,9 +138,13 @@ module Memprofiler
         TEXT
       end
 
-      # A word for a shell; one that can't be told to be harmless in quotes.
+      # A word for a shell; one that can't be told to be harmless in quotes, what a terminal would obey as a number.
       def for_shell(word)
-        word.b.match?(%r{\A[\w./-]+\z}n) ? word : "'#{word.b.gsub("'", "'\\\\''")}'".force_encoding(word.encoding)
+        return word if word.b.match?(%r{\A[\w./-]+\z}n)
+        return "$'#{word.b.gsub(%r{[^\w. /-]}n) { |byte| format("\\x%02x", byte.ord) }}'" if
+          word.dup.force_encoding(Encoding::UTF_8).scrub.match?(Report::Text::UNSAFE)
+
+        "'#{word.b.gsub("'", "'\\\\''")}'".force_encoding(word.encoding)
       end
     end
   end
