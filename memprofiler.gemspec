@@ -14,8 +14,8 @@ Gem::Specification.new do |spec|
 
   # vendor/upb is made by `rake build`; with it the gem's installation downloads nothing.
   spec.files = Dir.glob(
-    %w[lib/**/*.rb exe/* ext/memprofiler/{*.{c,h,map,rb},depend,{core,upb,vm}/*.{c,h},upb/LICENSE,vendor/upb/**/*} proto/*
-       docs/*.md README.md CHANGELOG.md LICENSE SECURITY.md], base: __dir__
+    %w[lib/**/*.rb exe/* ext/memprofiler/{*.{c,h,map,rb},depend,{core,upb,vm}/*.{c,h},upb/LICENSE,vendor/upb/**/*}
+       proto/* docs/*.md README.md CHANGELOG.md LICENSE SECURITY.md], base: __dir__
   ).select { |name| File.file?(File.join(__dir__, name)) }
   spec.bindir = "exe"
   spec.executables = ["memprofiler"]

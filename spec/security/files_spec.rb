@@ -134,7 +134,7 @@ RSpec.describe "files and their folders", :command do
       Dir.mkdir("#{@dir}/out")
       File.chmod(0o777, "#{@dir}/out")
       File.write("#{@dir}/victim", "mine")
-      program = <<~'RUBY'
+      program = <<~RUBY
         list = Dir.glob("out/.run.*")[0]
         eval(ENV["DEED"])
         system(RbConfig.ruby, "-e", "Array.new(1000) { Object.new }; fork { exit }; Process.wait; puts 1")

@@ -11,11 +11,11 @@ require_relative "../support/profiles"
 RSpec.describe "a profile of somebody else's" do
   def varint(number)
     bytes = []
-    begin
-      bytes << ((number & 0x7f) | (number > 0x7f ? 0x80 : 0))
+    while number > 0x7f
+      bytes << ((number & 0x7f) | 0x80)
       number >>= 7
-    end while number.positive?
-    bytes.pack("C*")
+    end
+    [*bytes, number].pack("C*")
   end
 
   def field(number, bytes) = varint((number << 3) | 2) + varint(bytes.bytesize) + bytes

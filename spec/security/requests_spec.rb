@@ -48,10 +48,12 @@ RSpec.describe "Memprofiler::Rack before strangers" do
           expect([path, status, headers]).to match([path, status, include("x-content-type-options" => "nosniff", "cross-origin-resource-policy" => "same-origin")])
           expect(headers["cache-control"]).to start_with("no-store")
           expect(headers.keys.grep(/access-control|set-cookie/i)).to eq([])
-          expect(headers.to_a.flatten.join).not_to match(/[\r\n]/)
+          expect(headers.to_a.join).not_to match(/[\r\n]/)
           policy = headers["content-security-policy"]
           expect(policy.nil?).to be(headers["content-type"] != "text/html; charset=utf-8")
-          expect(policy).to include("default-src 'none'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'") if policy
+          if policy
+            expect(policy).to include("default-src 'none'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'")
+          end
           expect(policy.to_s).not_to include("script-src")
         end
       end
@@ -70,7 +72,7 @@ RSpec.describe "Memprofiler::Rack before strangers" do
             env = { PATH_INFO: path, name => value }
             status, headers, body = call("", app: app(permit: ->(_) { true }), **env)
             expect([name, word, status]).to match([name, word, be_between(200, 499)])
-            expect(headers.to_a.flatten.join).not_to match(/[\r\n]/)
+            expect(headers.to_a.join).not_to match(/[\r\n]/)
             html = headers["content-type"].start_with?("text/html")
             html ? expect_harmless(body) : expect(body.dup.force_encoding("UTF-8")).to(be_valid_encoding.and(satisfy { |text| !text.chomp.match?(/#{UNSAFE}|\n/) }))
           end
@@ -117,7 +119,9 @@ RSpec.describe "Memprofiler::Rack before strangers" do
         status, _, body = call(path)
         expect([path, status]).to eq([path, 200])
         page = expect_harmless(body)
-        expect(page.text + page.xpath("//@title").text).to include("<script>alert(1)</script>", "onerror=alert(1)", "a&amp;b") unless path == "/"
+        unless path == "/"
+          expect(page.text + page.xpath("//@title").text).to include("<script>alert(1)</script>", "onerror=alert(1)", "a&amp;b")
+        end
       end
       _, _, text = call("/heap?debug=1")
       expect(text).not_to match(UNSAFE)

@@ -93,7 +93,7 @@ RSpec.describe "what a profile says of a program's data" do
 
   # Names are names, wherever a program has them from; so it is seen here that the search above finds what is there.
   it "has names, be they made of data: methods, classes, files of eval, threads, labels" do
-    there = outputs(<<~'RUBY')
+    there = outputs(<<~RUBY)
       kept << Object.new.instance_eval("def zq7x_method = Array.new(3) { 'x' * 50 }; zq7x_method") << eval("Array.new(3) { +'y' }", nil, "zq7x-file")
       Object.const_set(:Zq7xClass, Class.new)
       kept << Zq7xClass.new

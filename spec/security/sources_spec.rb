@@ -17,7 +17,7 @@ RSpec.describe "sources and the gem" do
     allowed = { "run/command.rb" => [], "rack/flame_graph.rb" => [] }
     found = Dir.glob("#{root}/{lib,exe}/**/*").select { |path| File.file?(path) && (path.end_with?(".rb") || path.include?("/exe/")) }.flat_map do |path|
       tokens = Ripper.lex(File.read(path, encoding: "UTF-8"))
-      words = tokens.select { |_, type, text| (%i[on_ident on_const].include?(type) && forbidden.include?(text)) || type == :on_backtick || type == :on_gvar && text == "$SAFE" }
+      words = tokens.select { |_, type, text| (%i[on_ident on_const].include?(type) && forbidden.include?(text)) || type == :on_backtick || (type == :on_gvar && text == "$SAFE") }
       words.map { |place, _, text| [path.delete_prefix("#{root}/lib/memprofiler/"), place[0], text] } - allowed.fetch(path, [])
     end
     expect(found).to eq([])

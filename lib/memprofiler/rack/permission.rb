@@ -14,8 +14,8 @@ module Memprofiler
       ADDRESS = /\A(?:::ffff:)?127(?:\.\d{1,3}){3}\z|\A(?:0{0,4}:){2,7}0{0,3}1\z/i
       HOST = /\A(?:(?:[a-z0-9-]+\.)*localhost\.?|127(?:\.\d{1,3}){3}|\[::(?:1|ffff:127(?:\.\d{1,3}){3})\])(?::\d*)?\z/i
       # X-Forwarded-For, -Host, -Proto and the like, those of providers, and what proxies say of themselves.
-      PROXY = /\AHTTP_(?:(?:X_)?(?:ORIGINAL_)?FORWARDED|X_ORIGINAL_|X_ENVOY_|X_ARR_|TAILSCALE_|VIA\z|CDN_LOOP\z|X_VARNISH\z|
-                 X_HOST\z|X_ORIGINATING_IP\z|X_REMOTE_(?:IP|ADDR)\z|X_REAL_IP\z|(?:\w+_)?CLIENT_?IP\z|
+      PROXY = /\AHTTP_(?:(?:X_)?(?:ORIGINAL_)?FORWARDED|X_ORIGINAL_|X_ENVOY_|X_ARR_|TAILSCALE_|VIA\z|CDN_LOOP\z|
+                 X_VARNISH\z|X_HOST\z|X_ORIGINATING_IP\z|X_REMOTE_(?:IP|ADDR)\z|X_REAL_IP\z|(?:\w+_)?CLIENT_?IP\z|
                  (?:\w+_)?CONNECTING_IP\z|X_PROXYUSER_IP\z)/x
       REMEDY = "Say who may with Memprofiler::Rack's option permit: ->(env) { ... }"
       private_constant :ADDRESS, :HOST, :PROXY, :REMEDY

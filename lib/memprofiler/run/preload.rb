@@ -5,19 +5,16 @@
 # but this library's own few files, and must never harm the program: where it
 # can't work it leaves a line for the report and does nothing. Names are bytes
 # here: a script's may be invalid in the locale.
-lambda do |manifest, ruby, extension|
+lambda do |manifest, ruby, extension, append|
   next unless manifest && ruby && extension # RUBYOPT outlived the run's other variables
 
-  # Whoever else may write to the folder could have put a link there, or a pipe that nobody reads.
-  mode = %w[WRONLY APPEND NOFOLLOW NONBLOCK].select { |name| File.const_defined?(name) }
-  mode = mode.map { |name| File.const_get(name) }.inject(:|)
   note = lambda do |reason|
     begin # rubocop:disable Style/RedundantBegin -- not to Ruby 2.4
       reason = "#{reason.class}: ".b << reason.message.b if reason.is_a?(Exception)
       program = File.basename($0.b).tr("\t\r\n", " ")
       line = "skipped\t#{Process.pid}\t#{program}\t#{reason.b.tr("\t\r\n", " ")}\n"
       before = Signal.trap("XFSZ", "IGNORE") # it would end a program that may write no more
-      File.open(manifest.b, mode, 0) { |file| file.syswrite(line) }
+      File.open(manifest.b, append, 0) { |file| file.syswrite(line) }
     rescue StandardError
       nil # the run has ended, this user may not write there, or nothing works in here
     ensure
@@ -36,4 +33,8 @@ lambda do |manifest, ruby, extension|
   rescue Exception => e # rubocop:disable Lint/RescueException -- LoadError, and whatever else: the program goes on
     note.call(e)
   end
-end.call(ENV["MEMPROFILER_RUN_MANIFEST"], ENV["MEMPROFILER_RUN_RUBY"], ENV["MEMPROFILER_RUN_EXTENSION"])
+end.call(ENV["MEMPROFILER_RUN_MANIFEST"], ENV["MEMPROFILER_RUN_RUBY"], ENV["MEMPROFILER_RUN_EXTENSION"],
+         # (Whoever else may write to the folder could have put a link there, or a pipe that nobody reads.)
+         %w[WRONLY APPEND NOFOLLOW NONBLOCK].map do |name|
+           File.const_defined?(name) ? File.const_get(name) : 0
+         end.inject(:|))
