@@ -34,6 +34,7 @@ enum {
     MP_LIVE_FROZEN = 8,      /* measured, and a frozen object: no need to measure again */
     MP_LIVE_FOREIGN = 16,    /* another Ractor's: only measured while all are stopped */
     MP_LIVE_PASSING = 32,    /* not tracked: here only until its class is known */
+    MP_LIVE_DOOMED = 64,     /* unmarked: it's freed before its collection's sweep ends */
 };
 
 typedef struct {

@@ -61,7 +61,7 @@ typedef struct {
     uint64_t thinned;          /* live samples given up by thinning */
     uint64_t lost_samples;     /* live samples given up because a collection went unseen */
     uint64_t lost_collections; /* times that happened */
-    uint64_t reused;           /* an address allocated again before its death was seen */
+    uint64_t reused;           /* deaths seen late: at an address' reuse, or a sweep's end */
     uint64_t truncated;        /* samples whose stack was cut at max_depth */
     uint64_t overflow;         /* samples sent to the (overflow) stack or class */
     uint64_t own_objects;      /* the profiler's own allocations, kept out */

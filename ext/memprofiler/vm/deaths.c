@@ -11,6 +11,7 @@
 static void lost(mp_run *run, size_t seen)
 {
     mp_recorder_lost(run->recorder);
+    run->doomed = 0;
     run->last_thread = 0;
     run->gc_count = seen;
 }
@@ -85,6 +86,39 @@ static void scan_refs(mp_refs *refs)
     }
 }
 
+/*
+ * Free hook: who has to be freed now. Another tool's hook that allocates, or collects, may have a part
+ * of the sweep, or all of it, to itself: neither FREEOBJ nor GC_END_SWEEP come to anybody then.
+ */
+static void doom(mp_run *run)
+{
+    mp_live *live = &run->recorder->live;
+    int major = mp_gc_is_major();
+    uint32_t id = 0;
+    while ((id = major ? mp_live_next(live, id) : mp_live_next_unsettled(live, id)) != 0) {
+        mp_live_entry *entry = mp_live_at(live, id);
+        if (mp_gc_marked((VALUE)entry->address)) {
+            mp_live_settle(live, id, mp_gc_settled((VALUE)entry->address));
+        } else {
+            entry->flags |= MP_LIVE_DOOMED;
+            run->doomed++;
+        }
+    }
+}
+
+/* The sweep has ended: who should have been freed was, and we were not told. */
+static void bury_doomed(mp_run *run)
+{
+    mp_recorder *recorder = run->recorder;
+    if (run->doomed == 0) return;
+    run->doomed = 0;
+    for (uint32_t id = 0; (id = mp_live_next(&recorder->live, id)) != 0;) {
+        if (!(mp_live_at(&recorder->live, id)->flags & MP_LIVE_DOOMED)) continue;
+        recorder->counts.reused++;
+        mp_recorder_died(recorder, id);
+    }
+}
+
 void mp_run_marking_ended(mp_run *run)
 {
     mp_recorder *recorder = run->recorder;
@@ -101,11 +135,15 @@ void mp_run_marking_ended(mp_run *run)
     run->last_thread = 0;
     mp_recorder_marked(recorder);
     mp_run_before_moves(run);
-    if (run->liveness == MP_LIVENESS_MARK) {
-        scan_live(run);
+    if (run->liveness == MP_LIVENESS_FREE) bury_doomed(run);
+    if (MP_HAS_MARK_BITS) {
+        if (run->liveness == MP_LIVENESS_FREE) doom(run);
+        if (run->liveness == MP_LIVENESS_MARK) scan_live(run);
         scan_refs(&recorder->frames);
         scan_refs(&recorder->classes);
         scan_refs(&recorder->threads);
+    }
+    if (run->liveness == MP_LIVENESS_MARK) {
         recorder->completed = recorder->collections;
         mp_run_thin(run);
         mp_recorder_relax(recorder);
@@ -169,6 +207,7 @@ void mp_run_freed(mp_run *run, VALUE obj)
     if (!(run->sieve[bit >> 6] & (UINT64_C(1) << (bit & 63)))) return;
     uint32_t id = mp_live_find(&recorder->live, obj);
     if (!id || !read_class_of_dying(run, id, obj)) return;
+    if (mp_live_at(&recorder->live, id)->flags & MP_LIVE_DOOMED && run->doomed) run->doomed--;
     size_t size = mp_measure_dying(obj);
     if (size) mp_recorder_measured(recorder, id, size);
     mp_recorder_died(recorder, id);
@@ -177,6 +216,7 @@ void mp_run_freed(mp_run *run, VALUE obj)
 void mp_run_sweep_ended(mp_run *run)
 {
     mp_recorder *recorder = run->recorder;
+    bury_doomed(run);
     recorder->completed = recorder->collections;
     mp_recorder_relax(recorder);
     if (run->sieve_set < MP_SIEVE_BITS / 8) return;

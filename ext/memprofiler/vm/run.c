@@ -145,6 +145,10 @@ void mp_run_finish_sweep(mp_run *run)
     const mp_recorder *recorder = run->recorder;
     if (run->liveness != MP_LIVENESS_FREE || recorder->completed == recorder->collections) return;
     if (!RTEST(rb_gc_disable())) rb_gc_enable(); /* disabling finishes what is under way */
+    mp_run_lock(run);
+    /* It had ended before, in a hook of another tool, and nobody was told. */
+    if (recorder->completed != recorder->collections) mp_run_sweep_ended(run);
+    mp_run_unlock(run);
 }
 
 int mp_run_measure(mp_run *run, mp_measured *so_far, uint32_t end, uint32_t most)

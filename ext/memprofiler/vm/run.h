@@ -63,7 +63,8 @@ typedef struct mp_run {
     int *lines;
     uint64_t *sieve; /* MP_SIEVE_BITS bits; free hook only */
     uint32_t sieve_set;
-    int met; /* see holds.h: a hook of another Ractor may have found it */
+    uint32_t doomed; /* samples that the sweep under way has to free, at most; free hook only */
+    int met;         /* see holds.h: a hook of another Ractor may have found it */
     struct mp_run *next_buried;
     size_t buried_at; /* the collections there had been */
 #if MP_HOOKS_ARE_GLOBAL

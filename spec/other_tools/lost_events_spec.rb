@@ -1,0 +1,92 @@
+# frozen_string_literal: true
+
+require_relative "../support/other_tools"
+require_relative "../support/raw_tool"
+
+# Ruby tells nobody of what happens inside a hook. So whatever another tool's hook does there, on purpose or
+# by an allocation that collects, is missing from the events that a profiler sees.
+RSpec.describe Memprofiler::Collector, "beside a tool in whose hooks events are lost" do
+  # `early` objects die while the tool misbehaves, `late` ones live.
+  PROGRAM = <<~'RUBY'
+    require "raw_tool"
+    Bait = Class.new # the tool's hook misbehaves when one of these is made
+    def held(count) = Array.new(count) { Kept.new }
+    def report(collector)
+      profile = collector.flush(labels: [:class])
+      kept = profile.samples.select { |s| s.labels["class"] == "Kept" && s.stack.any? { |f| f.function =~ /held/ } }
+      stats = collector.stats
+      { made: kept.sum { |s| s.values[:alloc_objects] }, alive: kept.sum { |s| s.values[:inuse_objects] },
+        lost: stats[:lost_collections], given_up: stats[:lost_samples], late: stats[:reused_addresses], unseen: stats[:unseen_objects] }
+    end
+
+    def misbehave(collector, manner, kind, collections: 0, baits: 300)
+      collector.start
+      early = held(3_000)
+      stays = held(500)
+      clear_stack
+      GC.start
+      early.clear
+      before = report(collector)
+      RawTool.start(Bait, kind, manner)
+      GC.start(immediate_sweep: false) # the sweep is left to whoever allocates next
+      count = GC.count
+      baits.times { Bait.new }
+      told = RawTool.stop
+      during = report(collector)
+      late = held(700)
+      clear_stack
+      GC.start
+      after = report(collector)
+      collector.stop
+      [before, during, after, { stays: stays.size, late: late.size, baits: told.first, collected: GC.count - count }]
+    end
+  RUBY
+
+  def misbehave(manner, liveness, kind)
+    OtherTools.value(PROGRAM + <<~RUBY, options: RawTool.options)
+      misbehave(Memprofiler::Collector.new(interval: 1, liveness: :#{liveness}), :#{manner}, :#{kind})
+    RUBY
+  end
+
+  %i[mark free].product(%i[hook point]).each do |liveness, kind|
+    describe "(#{liveness}, the tool's #{kind})" do
+      it "when it collects: what lived is given up, and said to be; what comes later is right" do
+        before, during, after, truth = misbehave(:collect, liveness, kind)
+        expect(truth).to include(baits: 300, stays: 500)
+        expect(truth[:collected]).to be > 300
+        expect(before).to include(made: 3_500, lost: 0, given_up: 0)
+        expect(during[:lost]).to be >= 1
+        expect(during[:given_up]).to be >= 500
+        expect(during[:alive]).to eq(0) # nobody knows; nothing is made up
+        expect(after).to include(made: 4_200, alive: 700, unseen: 0)
+      end
+
+      it "when its malloc collects: the same" do
+        _, during, after, truth = misbehave(:malloc, liveness, kind)
+        expect(during[:lost]).to be >= 1 if truth[:collected] > 10
+        expect(after).to include(made: 4_200, unseen: 0)
+        expect(after[:alive]).to be_between(700, 1_202)
+      end
+
+      # Not one collection is missing here, but the news of its dead.
+      it "when a sweep ends in it: nobody dead passes for alive" do
+        before, during, after, truth = misbehave(:finish, liveness, kind)
+        expect(truth[:baits]).to eq(300)
+        expect(before).to include(made: 3_500)
+        expect(during).to include(lost: 0, given_up: 0)
+        expect(during[:alive]).to be_between(500, 502)
+        expect(during[:late]).to(liveness == :free ? be > 500 : eq(0))
+        expect(after).to include(made: 4_200, lost: 0, unseen: 0)
+        expect(after[:alive]).to be_between(1_200, 1_203)
+      end
+
+      it "when it allocates: these objects are not seen, and said to be; all else is right" do
+        _, during, after, truth = misbehave(:allocate, liveness, kind)
+        expect(during).to include(lost: 0, unseen: truth[:baits])
+        expect(during[:alive]).to be_between(500, 502)
+        expect(after).to include(made: 4_200, lost: 0, unseen: truth[:baits])
+        expect(after[:alive]).to be_between(1_200, 1_203)
+      end
+    end
+  end
+end
