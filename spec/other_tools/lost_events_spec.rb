@@ -7,7 +7,7 @@ require_relative "../support/raw_tool"
 # by an allocation that collects, is missing from the events that a profiler sees.
 RSpec.describe Memprofiler::Collector, "beside a tool in whose hooks events are lost" do
   # `early` objects die while the tool misbehaves, `late` ones live.
-  PROGRAM = <<~'RUBY'
+  PROGRAM = <<~RUBY
     require "raw_tool"
     Bait = Class.new # the tool's hook misbehaves when one of these is made
     def held(count) = Array.new(count) { Kept.new }

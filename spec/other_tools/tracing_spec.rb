@@ -11,7 +11,7 @@ RSpec.describe Memprofiler::Collector, "beside a tracer" do
 
   describe "objspace" do
     it "tracing: it knows the line of each object, and we count each" do
-      answer = rounds(<<~'RUBY')
+      answer = rounds(<<~RUBY)
         require "objspace"
         def tool_start = ObjectSpace.trace_object_allocations_start
         def tool_stop
@@ -27,7 +27,7 @@ RSpec.describe Memprofiler::Collector, "beside a tracer" do
     end
 
     it "cleared on the way: what it knew is gone, of ours nothing" do
-      answer = rounds(<<~'RUBY')
+      answer = rounds(<<~RUBY)
         require "objspace"
         def tool_start = ObjectSpace.trace_object_allocations_start
         $middle = -> { ObjectSpace.trace_object_allocations_clear }
@@ -42,7 +42,7 @@ RSpec.describe Memprofiler::Collector, "beside a tracer" do
     end
 
     it "tracing for debugging, which remembers the dead too" do
-      answer = rounds(<<~'RUBY')
+      answer = rounds(<<~RUBY)
         require "objspace"
         def tool_start = ObjectSpace.trace_object_allocations_debug_start
         def tool_stop = $kept.map { |o| ObjectSpace.allocation_sourceline(o) }.tally
@@ -52,7 +52,7 @@ RSpec.describe Memprofiler::Collector, "beside a tracer" do
     end
 
     it "walking the heap: it finds what we have alive" do
-      answer = rounds(<<~'RUBY')
+      answer = rounds(<<~RUBY)
         require "objspace"
         def tool_start = $middle = -> { ObjectSpace.each_object { |o| o.frozen? }; ObjectSpace.memsize_of_all; ObjectSpace.count_objects_size }
         def tool_stop = [ObjectSpace.each_object(Kept).count, ObjectSpace.reachable_objects_from($kept).size]
@@ -63,7 +63,7 @@ RSpec.describe Memprofiler::Collector, "beside a tracer" do
 
   describe "TracePoint" do
     it "of all events counts as many as alone" do
-      answer = rounds(<<~'RUBY')
+      answer = rounds(<<~RUBY)
         $events = Hash.new(0)
         %i[line call return c_call c_return b_call b_return].each { |event| $events[event] = 0 }
         def tool_start
@@ -93,7 +93,7 @@ RSpec.describe Memprofiler::Collector, "beside a tracer" do
     end
 
     it "aimed at one method, put on and off in the middle of it" do
-      answer = rounds(<<~'RUBY')
+      answer = rounds(<<~RUBY)
         def tool_start
           $calls = 0
           ($point = TracePoint.new(:call, :return, :line) { $calls += 1 }).enable(target: method(:made))
@@ -106,7 +106,7 @@ RSpec.describe Memprofiler::Collector, "beside a tracer" do
   end
 
   it "set_trace_func sees as many calls as alone" do
-    answer = rounds(<<~'RUBY')
+    answer = rounds(<<~RUBY)
       $calls = Hash.new(0)
       def tool_start
         $calls.clear
@@ -135,7 +135,7 @@ RSpec.describe Memprofiler::Collector, "beside a tracer" do
   end
 
   it "an extension that puts its hooks on and off inside another one's, while ours are on" do
-    answer = rounds(<<~'RUBY', options: RawTool.options)
+    answer = rounds(<<~RUBY, options: RawTool.options)
       require "raw_tool"
       def tool_start = RawTool.start(Kept, :hook)
       $middle = -> { 20.times { |i| RawTool.stop; RawTool.start(Kept, i.odd? ? :hook : :point) } }
