@@ -6,6 +6,7 @@
 
 static VALUE sym_heap_live_slots;
 static char our_ruby[96], our_version[32];
+static int bypassed;
 
 __attribute__((format(printf, 2, 3))) static void line(mp_comments *c, const char *format, ...)
 {
@@ -97,7 +98,13 @@ void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t heap_bytes,
     /* Up to 3.4 a hook belongs to its Ractor; else only where there was none does anything pass it. */
     if (unseen && !MP_HOOKS_ARE_GLOBAL && !recorder->counts.rearmed)
         line(c, "ractors: other Ractors were not seen");
+    if (bypassed) line(c, "jit: ZJIT makes objects past any profiler, and those are missing");
     if (run->stopped[0]) line(c, "stopped: %s", run->stopped);
+}
+
+void mp_comments_bypassed(void)
+{
+    bypassed = 1;
 }
 
 void mp_comments_write_difference(mp_comments *c, const char *of, int64_t nanos)

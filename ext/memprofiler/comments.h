@@ -27,6 +27,8 @@ void mp_comments_write(mp_comments *comments, const mp_run *run, uint64_t heap_b
                        const mp_earlier *since);
 /* It's a difference: of what, and over how long. */
 void mp_comments_write_difference(mp_comments *comments, const char *of, int64_t nanos);
+/* From now on profiles say that this Ruby makes objects past all hooks (lib/memprofiler/vm_faults.rb). */
+void mp_comments_bypassed(void);
 /* What is known when the living have been copied. */
 void mp_comments_write_living(mp_comments *comments, uint64_t samples, uint64_t objects);
 

@@ -7,6 +7,7 @@
 
 #include "codec.h"
 #include "collector.h"
+#include "comments.h"
 #include "core/snapshot.h"
 #include "relay.h"
 #include "vm/hooks.h"
@@ -133,6 +134,17 @@ static VALUE haste(VALUE self, VALUE divisor)
     return divisor;
 }
 
+/*
+ * Profiles say from now on that objects are made past all hooks.
+ * @api private
+ */
+static VALUE hooks_bypassed(VALUE self)
+{
+    (void)self;
+    mp_comments_bypassed();
+    return Qnil;
+}
+
 RUBY_FUNC_EXPORTED void Init_memprofiler(void);
 
 void Init_memprofiler(void)
@@ -152,6 +164,7 @@ void Init_memprofiler(void)
     rb_define_singleton_method(memprofiler, "own_folder=", own_folder, 1);
     rb_define_singleton_method(memprofiler, "program=", program, 1);
     rb_define_singleton_method(memprofiler, "ractor_begins", ractor_begins, 0);
+    rb_define_singleton_method(memprofiler, "hooks_bypassed", hooks_bypassed, 0);
     rb_define_singleton_method(memprofiler, "stop_all", stop_all, 1);
     rb_define_singleton_method(memprofiler, "ractor_began", ractor_began, 0);
     rb_define_singleton_method(memprofiler, "ractor_coming?", ractor_coming_p, 0);

@@ -16,7 +16,7 @@ module Memprofiler
                     lost_samples hooks_rearmed unseen_objects].freeze
       # What whoever reads a table should know; the rest is for the report's head.
       PRINTED = [*PROBLEMS, :memprofiler, :interval, :intervals, :processes, :difference, :same_pid, :forked_pids,
-                 :stopped, :ractors].freeze
+                 :stopped, :ractors, :jit].freeze
       # What grows from one profile of a collector to the next.
       COUNTED = [*PROBLEMS, :samples, :collections, :own_objects].freeze
       LIVING = %i[live_samples tracked_objects].freeze

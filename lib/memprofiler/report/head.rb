@@ -14,6 +14,7 @@ module Memprofiler
       PROBLEMS = {
         stopped: "profiling stopped early: %s",
         ractors: "%s",
+        jit: "%s",
         same_pid: "several of the summed profiles are of process %s: if they are of one collector, what they share " \
                   "counts more than once",
         forked_pids: "processes that were forked with a running collector (%s): what it had before counts in each",
