@@ -128,7 +128,7 @@ RSpec.describe Memprofiler::CLI, :command do
                                             period: 64, comments: { interval: 64, samples: 10, live_samples: 10 }))
       row = JSON.parse(main("top", "--json", path).out)["rows"].first
       expect(row).to include("flat" => 25_600, "cumulative" => 25_600, "share" => 1.0, "samples" => 10)
-      expect(row["error"]).to be_within(0.001).of(1.96 * Math.sqrt(63.0 / 64 / 10))
+      expect(row["error"]).to be_within(0.001).of(0.6706) # see error_spec.rb
     end
 
     it "gives scripts all rows, unless asked for less" do
@@ -147,9 +147,10 @@ RSpec.describe Memprofiler::CLI, :command do
                                     "runs" => %w[a5-0], "samples" => 1, "live_samples" => 1)
       expect(both["metadata"]).to eq("processes" => 2, "pids" => [5, 6], "same_pids" => [], "forked_pids" => [], "forked_from" => [], "intervals" => [64], "interval" => 64,
                                      "runs" => %w[a5-0 a6-0], "samples" => 2, "live_samples" => 2)
-      expect(one["error"]).to be_within(0.001).of(1.96 * Math.sqrt(63.0 / 64))
+      expect(one["error"]).to be_within(0.001).of(3.3063)
       expect(one["rows"].last).to eq("name" => "/a.rb:1", "flat" => 0, "cumulative" => 2560, "share" => 0.0, "cumulative_share" => 1.0,
-                                     "samples" => 0, "cumulative_samples" => 1, "error" => nil)
+                                     "samples" => 0, "cumulative_samples" => 1, "error" => nil,
+                                     "cumulative_error" => one["error"])
       expect([one, both].map(&:keys)).to all(eq(%w[files metric unit by sort total error rows metadata]))
     end
 

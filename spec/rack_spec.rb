@@ -205,6 +205,22 @@ RSpec.describe Memprofiler::Rack do
       expect(answers.map(&:status)).to eq([400] * 6)
     end
 
+    it "say how many samples there are, and how far figures may be off, as the text for pprof does" do
+      sampling = Memprofiler::Collector.new(interval: 10, seed: 1).start
+      kept = keep(4_000)
+      app = described_class::App.new(collector: sampling)
+      graph, table, text = %w[flamegraph?metric=alloc_objects&gc=1 top?metric=alloc_objects heap?debug=1].map { |page| get("/debug/pprof/#{page}", app).body }
+      sampling.stop
+      objects, error, samples = graph.match(%r{ (\d+) objects in all, \+/- ([\d.]+)% \(95 %\), on (\d+) samples\.}).captures
+      expect(objects.to_i).to eq(samples.to_i * 10).and be_between(3_400, 9_900)
+      expect(error.to_f).to be_within(0.1).of(196 * Math.sqrt((0.9 / samples.to_f) + (1.92 * ((0.9 / samples.to_f)**2))))
+      expect(graph).to match(%r{#keep\n[^"]*rack_spec.rb:\d+\n\d+ objects, \d\d\.\d%, \+/- \d+\.\d% \(95 %\), on \d+ samples"})
+      expect(table).to match(%r{^samples: \d+ of allocations, .*\nerror \(95 %\): alloc_objects \+/- \d+\.\d%,}).and include("+/-  samples  line")
+      expect(text).to match(%r{^# samples: \d+ of allocations, .*\n# error \(95 %\): alloc_objects \+/- \d+\.\d%,})
+      expect(get("/debug/pprof/flamegraph?metric=alloc_objects").body).to match(/[\d.]+(?: k)? objects in all, exactly\./)
+      expect(kept.size).to eq(4_000)
+    end
+
     it "show a flame graph that loads nothing from elsewhere" do
       kept = keep(1000)
       answer = get("/debug/pprof/flamegraph?metric=alloc_objects&gc=1")

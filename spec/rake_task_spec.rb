@@ -37,6 +37,12 @@ RSpec.describe Memprofiler::RakeTask, :command do
     expect(written.map { |path| File.basename(path) }).to match([/\Amy_import\.rb\.\d+\.pb\.gz\z/])
   end
 
+  it "prints how many samples there are, and how far figures may be off" do
+    script("big.rb", "KEPT = Array.new(20_000) { +'x' }\n")
+    rakefile('t.script = "big.rb"; t.interval = 20; t.output = "out"')
+    expect(rake("memprofile").err).to match(%r{^error \(95 %\): alloc_objects \+/- \d\.\d%, .*^ +flat +flat% +cum +cum% +\+/- +samples  line\n +.* +\d\.\d% +\d{3,4}  big\.rb:1\n}m)
+  end
+
   it "fails as the script does, which leaves its profile" do
     script
     rakefile('t.script = "my import.rb"; t.output = "out"; t.quiet = true')

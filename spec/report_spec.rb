@@ -16,13 +16,13 @@ RSpec.describe Memprofiler::Report do
   end
 
   describe "head" do
-    # 1.96 * sqrt(511/512 / 110) = 18.7 %, and of 10 samples 61.9 %
+    # 1.96 * sqrt(511/512 / 110 * (1 + 1.92 / 110)) = 18.8 %, and of 10 samples 67.6 %
     it "says how the profile was made, its error, and what of the heap it covers" do
       expect(head(sampled)).to eq(<<~TEXT)
         memprofiler 0.1.0, ruby 3.1.2 x86_64-linux, pid 7
         interval: one object in 512 sampled; values are estimates
         samples: 110 of allocations, 10 of objects in use
-        error (95 %): alloc_objects +/- 18.7%, alloc_space +/- 18.7%, inuse_objects +/- 61.9%, inuse_space +/- 61.9%
+        error (95 %): alloc_objects +/- 18.8%, alloc_space +/- 18.8%, inuse_objects +/- 67.6%, inuse_space +/- 67.6%
         in use: 5120 objects of the heap's 40.0 k live slots (12.8%); objects from before the start are not tracked
         sizes: 1 kB = 1000 bytes
       TEXT
@@ -129,7 +129,7 @@ RSpec.describe Memprofiler::Report do
       expect(table(sampled)).to eq(<<~TEXT)
         Top allocators by line: alloc_objects, 56.3 k
             flat  flat%     cum   cum%    +/-  samples  line
-          51.2 k  90.9%  51.2 k  90.9%  19.6%      100  /a.rb:1
+          51.2 k  90.9%  51.2 k  90.9%  19.8%      100  /a.rb:1
         on fewer than 20 samples each, so hints only:
            5.1 k   9.1%   5.1 k   9.1%    few       10  /b.rb:2
       TEXT
@@ -224,6 +224,15 @@ RSpec.describe Memprofiler::Report do
         own = by_line(profile).lines(chomp: true).drop(6).map { |line| line[/\S+$/] }
         expect(own).to eq(%w[app/main.rb:9 app/deep.rb:1 app/deep.rb:2 app/deep.rb:3 app/deep.rb:4])
         expect(described_class.new(profile).table(:alloc_space, by: :line)).not_to include("of the program itself")
+      end
+
+      it "says on how many samples they rest, and how far they may be off, as rows that have only what they called" do
+        profile = Profiles.build({ [json] => [64_000, 2_560_000, 0, 0], [json, main] => [6400, 256_000, 0, 0] },
+                                 period: 64, comments: { interval: 64, samples: 1100 })
+        expect(by_line(profile).lines.drop(4)).to eq(["Other lines of the program itself, by cum:\n", "       cum  cum%    +/-  samples  line\n",
+                                                      "  256.0 kB  9.1%  19.6%      100  app/main.rb:9\n"])
+        expect(table(profile).lines.last).to eq("       0    0.0%   6.4 k    9.1%  19.6%      100  /app/main.rb:9\n")
+        expect(by_line(profile, sort: :cumulative).lines.last).to match(%r{ 5\.9% +1100  usr})
       end
 
       it "has none of them on few samples" do

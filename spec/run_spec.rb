@@ -180,6 +180,13 @@ RSpec.describe "memprofiler run", :command do
       expect(memprofiler("top", "--by", "class", path).out).to include("String")
     end
 
+    it "says on how many samples figures rest, and how far they may be off" do
+      script("leak.rb", "KEPT = []\n20_000.times { KEPT << 'x' * 1000 }\n")
+      report = run_ruby("leak.rb", options: %w[--interval 20]).err
+      expect(report).to match(%r{^samples: \d{3,4} of allocations, \d{3,4} of objects in use\nerror \(95 %\): alloc_objects \+/- \d\.\d%, })
+      expect(report.scan(%r{^ +flat +flat% +cum +cum% +\+/- +samples  line\n +.* +\d\.\d% +\d{3,4}  leak\.rb:2\n}).size).to eq(2)
+    end
+
     it "is left out by --quiet" do
       expect(run_ruby("-e", allocating(10), options: %w[--quiet]).err).to eq("")
       expect(profiles.size).to eq(1)

@@ -153,27 +153,39 @@ RSpec.describe Memprofiler::Profile, "#top" do
     expect(Profiles.build({}).top(by: :class)).to eq([])
   end
 
-  # For counts, sqrt((1 - p) / n) times 1.96; 100 samples at 1 in 64: 1.96 * sqrt(63/64) / 10.
+  # For counts, with r = (1 - p) / n, 1.96 * sqrt(r + 1.92 r**2); 100 samples at 1 in 64: r = 63/6400.
   it "gives the samples behind a row, and its error" do
     profile = Profiles.build({ ["a /a.rb:1"] => [6400, 256_000, 0, 0], ["b /a.rb:2"] => [57_600, 2_304_000, 0, 0] },
                              period: 64, comments: { interval: 64, samples: 1000 })
     nine_tenths, tenth = profile.top(:alloc_objects)
     expect([nine_tenths.samples, tenth.samples]).to eq([900, 100])
     expect([nine_tenths, tenth].map(&:cumulative_samples)).to eq([900, 100])
-    expect(tenth.error).to be_within(0.0001).of(0.1945)
-    expect(nine_tenths.error).to be_within(0.0001).of(0.1945 / 3)
+    expect([tenth.error, tenth.cumulative_error]).to all(be_within(0.0001).of(0.1963))
+    expect(nine_tenths.error).to be_within(0.0001).of(0.0649)
   end
 
   # 50 objects of 40 bytes and 50 of 4000: 1 + CV² is 1.96, so 1.4 times the error of the count.
   it "gives bytes a larger error where sizes differ" do
     profile = Profiles.build({ ["a", "x /a.rb:1"] => [3200, 128_000, 0, 0], ["b", "x /a.rb:1"] => [3200, 12_800_000, 0, 0] },
                              period: 64, comments: { interval: 64, samples: 100 })
-    expect(profile.top(:alloc_space).first.error).to be_within(0.001).of(0.1945 * 1.4)
+    expect(profile.top(:alloc_space).first.error).to be_within(0.001).of(0.2773)
+  end
+
+  # 100 samples, 20 of which are of lines that a calls
+  it "gives the error of what a row has called with it, and of what it has itself" do
+    profile = Profiles.build({ ["b /a.rb:2", "a /a.rb:1"] => [1280, 51_200, 0, 0], ["a /a.rb:1"] => [5120, 204_800, 0, 0] },
+                             period: 64, comments: { interval: 64, samples: 100 })
+    row, called = profile.top(:alloc_space)
+    expect([row.samples, row.cumulative_samples]).to eq([80, 100])
+    expect([row.error, row.cumulative_error]).to match([be_within(0.0001).of(0.2200), be_within(0.0001).of(0.1963)])
+    expect(called.error).to eq(called.cumulative_error)
+    by_class = Profiles.build({ ["a /a.rb:1", { "class" => "A" }] => [6400, 256_000, 0, 0] }, period: 64, comments: { interval: 64, samples: 100 })
+    expect(by_class.top(:alloc_space, by: :class).first.cumulative_error).to be_within(0.0001).of(0.1963)
   end
 
   it "is exact at interval 1" do
     profile = Profiles.build({ ["a /a.rb:1"] => [7, 280, 0, 0] }, comments: { interval: 1, samples: 7 })
-    expect(profile.top(:alloc_objects).first).to have_attributes(samples: 7, error: 0.0)
+    expect(profile.top(:alloc_objects).first).to have_attributes(samples: 7, error: 0.0, cumulative_error: 0.0)
   end
 
   # Thinned samples stand for more objects each than the interval says.

@@ -32,10 +32,10 @@ module Memprofiler # rubocop:disable Style/Documentation -- it's in lib/memprofi
     # the metric's unit); `share` and `cumulative_share` are these as fractions of
     # the whole (-1.0..1.0), which in a difference is growth and shrinkage together;
     # `samples` and `cumulative_samples` how many samples they rest on (Integers),
-    # `error` the 95 % error of flat as a fraction of it (0.0: exact). The last three
-    # are nil where the profile doesn't say how it was sampled.
+    # `error` and `cumulative_error` their 95 % errors as fractions of them (0.0: exact;
+    # nil of what is 0). The last four are nil where the profile doesn't say how it was sampled.
     Row = Struct.new(:name, :flat, :cumulative, :share, :cumulative_share, :samples, :cumulative_samples, :error,
-                     keyword_init: true)
+                     :cumulative_error, keyword_init: true)
 
     # A stack with what was allocated there. `stack` has {Frame}s, innermost
     # first; `values` is a Hash from metric to Integer; `labels` a Hash from String

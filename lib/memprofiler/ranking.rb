@@ -19,6 +19,7 @@ module Memprofiler
         @flat = []
         @cumulative = []
         @variances = []
+        @cumulative_variances = []
         label = Attribution.label(group)
         label ? sum_values(label) : sum_stacks(group)
         freeze
@@ -50,10 +51,10 @@ module Memprofiler
       def row_at(row, column, whole)
         flat = @flat[row][column]
         samples, error = @sampling.behind(column, @flat[row], @variances[row][column])
+        all_samples, all_error = @sampling.behind(column, @cumulative[row], @cumulative_variances[row][column])
         Row.new(name: @names[row], flat: flat, cumulative: @cumulative[row][column],
                 share: share(flat, whole), cumulative_share: share(@cumulative[row][column], whole),
-                samples: samples, error: error,
-                cumulative_samples: @sampling.behind(column, @cumulative[row], 0.0)&.first).freeze
+                samples: samples, error: error, cumulative_samples: all_samples, cumulative_error: all_error).freeze
       end
 
       def share(value, whole)
@@ -68,19 +69,22 @@ module Memprofiler
         @model[:samples].each_with_index do |sample, number|
           stack, values, = sample
           flat = attribution.flat(stack)
-          add_flat(flat, sample)
-          add(@cumulative, flat, values)
+          variances = variances(sample)
+          add_flat(flat, values, variances)
+          add_cumulative(flat, values, variances)
           last_seen[flat] = number
           attribution.cumulative(stack).each do |row|
             next if row.nil? || last_seen[row] == number
 
             last_seen[row] = number
-            add(@cumulative, row, values)
+            add_cumulative(row, values, variances)
           end
           pieces.step
         end
-        # A row that is on no sample's stack, or never innermost
-        @names.each_index { |row| [@flat, @cumulative, @variances].each { |sums| sums[row] ||= Array.new(@width, 0) } }
+        # A row that is on no sample's stack, or never innermost; and what is exact
+        [@flat, @cumulative, @variances, @cumulative_variances].each do |sums|
+          @names.each_index { |row| sums[row] ||= Array.new(@width, 0) }
+        end
       end
 
       def sum_values(label)
@@ -91,11 +95,13 @@ module Memprofiler
         @model[:samples].each do |sample|
           value = sample[2] && sample[2][label]
           name = value.is_a?(Array) ? value.reject { |part| part == "" }.join(" ") : value
-          add_flat(ids[name || none] ||= ids.size, sample)
+          add_flat(ids[name || none] ||= ids.size, sample[1], variances(sample))
           pieces.step
         end
         @names = ids.keys
+        @names.each_index { |row| @variances[row] ||= Array.new(@width, 0) }
         @cumulative = @flat
+        @cumulative_variances = @variances
       end
 
       def check_label(label)
@@ -125,10 +131,20 @@ module Memprofiler
           "flush(labels: [:class])"
       end
 
-      def add_flat(row, sample)
-        add(@flat, row, sample[1])
-        variances = (@variances[row] ||= Array.new(@width, 0))
-        @width.times { |column| variances[column] += @sampling.variance(column, sample) }
+      # @return [Array<Numeric>, nil] nil: there is none, as in all of an exact profile
+      def variances(sample)
+        variances = Array.new(@width) { |column| @sampling.variance(column, sample) }
+        variances unless variances.all?(&:zero?)
+      end
+
+      def add_flat(row, values, variances)
+        add(@flat, row, values)
+        add(@variances, row, variances) if variances
+      end
+
+      def add_cumulative(row, values, variances)
+        add(@cumulative, row, values)
+        add(@cumulative_variances, row, variances) if variances
       end
 
       def add(sums, row, values)

@@ -42,7 +42,8 @@ module Memprofiler
             --json           one JSON object for scripts; shares and errors are fractions of 1
 
           In the table, flat is what a row's own code allocated, cum adds what it called.
-          +/- is the error of flat that 95 % of samplings stay within.
+          +/- is the error that 95 % of samplings stay within, of flat; of cum where flat is 0,
+          or where it's sorted by that. So are samples.
 
           exit status: 0; 1: a file is no profile, or lacks what was asked for; 2: wrong usage
         TEXT

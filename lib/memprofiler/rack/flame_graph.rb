@@ -15,8 +15,8 @@ module Memprofiler
       STYLE = "body{max-width:none}.g{position:relative}.g div{position:absolute;height:#{HEIGHT - 1}px;" \
               "overflow:hidden;white-space:nowrap;font:12px/#{HEIGHT - 1}px monospace;border-right:1px solid #fff;" \
               "box-sizing:border-box;border-radius:2px}.g div:hover{outline:1px solid #000}".freeze
-      Node = Struct.new(:value, :called)
-      Boxes = Struct.new(:html, :pieces)
+      Node = Struct.new(:value, :objects, :variance, :called)
+      Boxes = Struct.new(:html, :pieces, :whole, :numbers)
       private_constant :LEAST, :DEEPEST, :HEIGHT, :STYLE, :Node, :Boxes
 
       module_function
@@ -26,70 +26,116 @@ module Memprofiler
       # @param metric [Symbol]
       # @return [String] HTML
       def page(profile, base, metric)
-        root = tree(profile.model, profile.sample_types.keys.index(metric))
-        boxes = Boxes.new(+"", Profile::Pieces.new)
-        levels = root.value.positive? ? draw(boxes, root, 0.0, 0, [root.value, profile.sample_types[metric]]) : 0
+        numbers = Numbers.new(profile, metric)
+        root = tree(profile.model, numbers)
+        boxes = Boxes.new(+"", Profile::Pieces.new, root.value, numbers)
+        levels = root.value.positive? ? draw(boxes, root, 0.0, 0) : 0
         links = profile.sample_types.keys.map do |name|
           "<a href=\"#{Pages.escape("#{base}/flamegraph?metric=#{name}")}\">#{name}</a>"
         end
         Pages.page("memprofiler: flame graph of #{metric}", <<~HTML, STYLE)
-          <p>#{links.join(" ")} &mdash; #{amount(root.value, profile.sample_types[metric])} in all#{note(profile)}.
+          <p>#{links.join(" ")} &mdash; #{numbers.amount(root.value)} in all#{note(profile)}#{numbers.certainty(root)}.
           A box is as wide as what was allocated in it; callers are above. Point at one for its numbers.</p>
           <div class="g" style="height:#{(levels * HEIGHT) + HEIGHT}px">#{boxes.html}</div>
         HTML
       end
 
       # Of what shrank in a difference no box can be drawn.
-      def tree(model, column)
-        root = Node.new(0, {})
+      def tree(model, numbers)
+        root = Node.new(0, 0, 0.0, {})
         pieces = Profile::Pieces.new
         names = model[:functions].map { |name, _, file, line| [name, file.empty? ? "" : "#{file}:#{line}"] }
-        model[:samples].each do |stack, values, _|
-          value = values[column]
+        model[:samples].each do |sample|
           pieces.step
+          value, objects, variance = numbers.of(sample)
           next unless value.positive?
 
           node = root
-          node.value += value
-          stack.reverse_each.first(DEEPEST).each do |location|
-            node = (node.called[names[model[:locations][location][0]]] ||= Node.new(0, {}))
-            node.value += value
+          add(node, value, objects, variance)
+          sample.first.reverse_each.first(DEEPEST).each do |location|
+            node = (node.called[names[model[:locations][location][0]]] ||= Node.new(0, 0, 0.0, {}))
+            add(node, value, objects, variance)
           end
         end
         root
       end
 
+      def add(node, value, objects, variance)
+        node.value += value
+        node.objects += objects
+        node.variance += variance
+      end
+
       # @return [Integer] how many levels there are
-      def draw(boxes, node, left, depth, whole)
+      def draw(boxes, node, left, depth)
         deepest = depth
         node.called.sort_by { |name, called| [-called.value, name] }.each do |name, called|
-          share = called.value.fdiv(whole[0])
+          share = called.value.fdiv(boxes.whole)
           break if share < LEAST
 
-          boxes.html << box(name, amount(called.value, whole[1]), left, share, depth)
+          boxes.html << box(name, boxes.numbers.about(called, share), left, share, depth)
           boxes.pieces.step
-          deepest = [deepest, draw(boxes, called, left, depth + 1, whole)].max
+          deepest = [deepest, draw(boxes, called, left, depth + 1)].max
           left += share
         end
         deepest
       end
 
-      def box((name, place), amount, left, share, depth)
+      def box((name, place), about, left, share, depth)
         text = Pages.escape(name)
-        title = [name, place, "#{amount}, #{Report::Units.percent(share)}"].map { |line| Pages.escape(line) }.join("\n")
+        title = [name, place, about].map { |line| Pages.escape(line) }.join("
+")
         hue = name.sum % 50
         "<div title=\"#{title}\" style=\"left:#{(left * 100).round(3)}%;width:#{(share * 100).round(3)}%;" \
           "top:#{depth * HEIGHT}px;background:hsl(#{hue},85%,70%)\">#{text}</div>\n"
       end
 
-      def amount(value, unit)
-        Report::Units.value(value, unit) + (unit == "count" ? " objects" : "")
-      end
-
       def note(profile)
         profile.metadata.key?(:difference) ? ", of what grew" : ""
       end
-      private_class_method :tree, :draw, :box, :amount, :note
+      private_class_method :tree, :add, :draw, :box, :note
+
+      # What is said of a box: how much it is, how far that may be off, and on how many samples it rests.
+      class Numbers
+        # @param profile [Profile]
+        # @param metric [Symbol]
+        def initialize(profile, metric)
+          metrics = profile.sample_types.keys
+          @unit = profile.sample_types[metric]
+          @column = metrics.index(metric)
+          @objects = metrics.index(metric.name.sub(/_space\z/, "_objects").to_sym)
+          @sampling = Profile::Sampling.new(profile.model, profile.metadata)
+        end
+
+        # @param sample [Array] of the model
+        # @return [Array(Integer, Integer, Float)] value, objects, variance
+        def of(sample)
+          values = sample[1]
+          [values[@column], values[@objects], @sampling.variance(@column, sample)]
+        end
+
+        def amount(value)
+          Report::Units.value(value, @unit) + (@unit == "count" ? " objects" : "")
+        end
+
+        # @param node [Node]
+        # @return [String] that begins with a comma; "" where it isn't known
+        def certainty(node)
+          values = []
+          values[@objects] = node.objects
+          values[@column] = node.value
+          samples, error = @sampling.behind(@column, values, node.variance)
+          return "" unless error
+
+          samples = Report::Units.plural(samples, "sample")
+          error.zero? ? ", exactly" : ", +/- #{Report::Units.percent(error)} (95 %), on #{samples}"
+        end
+
+        def about(node, share)
+          "#{amount(node.value)}, #{Report::Units.percent(share)}#{certainty(node)}"
+        end
+      end
+      private_constant :Numbers
     end
   end
 end

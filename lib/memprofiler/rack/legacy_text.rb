@@ -35,7 +35,13 @@ module Memprofiler
           write(text, row, addresses, places)
           pieces.step
         end
-        parts << model[:comments].map { |comment| "# #{printable(comment.delete_prefix("# "))}\n" }.join
+        parts << comments(profile).map { |comment| "# #{comment}\n" }.join
+      end
+
+      # The file's own, and the head of our reports: on how many samples all this rests, and how far it may be off.
+      def comments(profile)
+        own = profile.comments.map { |comment| printable(comment.delete_prefix("# ")) }
+        own + Report.new(profile).head.lines(chomp: true)
       end
 
       # Those that hold most come first.
@@ -84,7 +90,7 @@ module Memprofiler
       def printable(string)
         Report::Text.printable(string)
       end
-      private_class_method :rows, :numbers, :write, :places, :printable
+      private_class_method :comments, :rows, :numbers, :write, :places, :printable
     end
   end
 end

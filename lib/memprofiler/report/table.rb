@@ -6,6 +6,7 @@ module Memprofiler
     # first can't: lines of the program itself whose work is done in gems and in
     # Ruby's library, by what they allocate there.
     class Table
+      FEW_MARK = "few"
       FEW_NOTE = "few: the row rests on fewer than #{FEW} samples, take it as a hint".freeze
       FEW_HEADING = "on fewer than #{FEW} samples each, so hints only:".freeze
       FEW_SHARE = 1.0 / 3 # of the rows, if there are others to show
@@ -13,7 +14,7 @@ module Memprofiler
       OWN_LINES = 5
       OWN_SHARE = 0.01
       OWN_HEADING = "Other lines of the program itself, by cum:"
-      private_constant :FEW_NOTE, :FEW_HEADING, :FEW_SHARE, :OWN_LINES, :OWN_SHARE, :OWN_HEADING
+      private_constant :FEW_MARK, :FEW_NOTE, :FEW_HEADING, :FEW_SHARE, :OWN_LINES, :OWN_SHARE, :OWN_HEADING
 
       # @param profile [Profile]
       # @param metric [Symbol]
@@ -43,7 +44,7 @@ module Memprofiler
         cells = [header, *(@rows + @hints).map { |row| numbers(row) }]
         table = aligned(cells, [@by.to_s, *(@rows + @hints).map(&:name)])
         table.insert(1 + @rows.size, FEW_HEADING) if @hints.any?
-        table << FEW_NOTE if @hints.empty? && @rows.any? { |row| few?(row) }
+        table << FEW_NOTE if @hints.empty? && cells.any? { |row| row.include?(FEW_MARK) }
         [*title, *table, *own_lines]
       end
 
@@ -74,7 +75,20 @@ module Memprofiler
         cells.push(value(row.cumulative), Units.percent(row.cumulative_share)) unless @label
         return cells unless @sampled
 
-        cells.push(few?(row) ? "few" : error(row), row.error ? row.samples.to_s : "")
+        cells + sampled(row, cumulative?(row))
+      end
+
+      # Of which of its two values a row's error and samples are: of that which it's sorted by, if it has it.
+      def cumulative?(row)
+        !@flat_first || row.flat.zero?
+      end
+
+      # @return [Array<String>] a row's error, and samples
+      def sampled(row, cumulative)
+        samples, error = cumulative ? [row.cumulative_samples, row.cumulative_error] : [row.samples, row.error]
+        return ["", ""] unless error
+
+        [samples < FEW ? FEW_MARK : Units.percent(error), samples.to_s]
       end
 
       # In one style, so that a column can be compared by eye.
@@ -87,23 +101,23 @@ module Memprofiler
         @sampled && row.error && row.samples < FEW
       end
 
-      def error(row)
-        row.error ? Units.percent(row.error) : ""
+      def own_lines
+        own = @by == :line && @flat_first ? own_rows : []
+        return [] if own.empty?
+
+        cells = own.map { |row| [value(row.cumulative), Units.percent(row.cumulative_share), *sampled(row, true)] }
+        cells = [["cum", "cum%", "+/-", "samples"], *cells]
+        cells = cells.map { |row| row.first(2) } unless @sampled
+        ["", OWN_HEADING, *aligned(cells, ["line", *own.map(&:name)])]
       end
 
-      def own_lines
-        return [] unless @by == :line && @flat_first
-
+      def own_rows
         pieces = Profile::Pieces.new
         own = (@all - @rows - @hints).select do |row|
           pieces.step
           calls_much?(row) && own?(row.name)
         end
-        own = own.sort_by { |row| [-row.cumulative.abs, row.name] }.first(OWN_LINES)
-        return [] if own.empty?
-
-        cells = own.map { |row| [value(row.cumulative), Units.percent(row.cumulative_share)] }
-        ["", OWN_HEADING, *aligned([%w[cum cum%], *cells], ["line", *own.map(&:name)])]
+        own.sort_by { |row| [-row.cumulative.abs, row.name] }.first(OWN_LINES)
       end
 
       def calls_much?(row)
