@@ -16,7 +16,7 @@ module CoreTests
   HELPERS = Dir["spec/core/*.c"] - TESTS - FUZZERS
   HEADERS = Dir["#{EXT}/{core,upb}/*.h", "spec/core/*.h"] + [__FILE__]
 
-  WARNINGS = %w[-Wall -Wextra -Wconversion -Wshadow -Werror].freeze
+  WARNINGS = %w[-Wall -Wextra -Wconversion -Wshadow -Wcast-align -Werror].freeze
   INCLUDES = ["-iquote", "#{EXT}/core", "-iquote", "spec/core",
               *%w[upb vendor/upb vendor/upb/utf8_range].flat_map { |folder| ["-isystem", "#{EXT}/#{folder}"] }].freeze
   SANITIZERS = %w[-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer].freeze

@@ -6,7 +6,7 @@
 
 root = File.expand_path("..", __dir__)
 require "#{root}/ext/memprofiler/requirements"
-refusal = Requirements.unfit_ruby
+refusal = Platform.refusal
 abort refusal if refusal
 
 require "#{root}/script/extension_build"

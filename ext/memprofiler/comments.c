@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "core/platform.h"
+
 static VALUE sym_heap_live_slots;
 static char our_ruby[96], our_version[32];
 static int bypassed;
 
-__attribute__((format(printf, 2, 3))) static void line(mp_comments *c, const char *format, ...)
+MP_PRINTF(2, 3) static void line(mp_comments *c, const char *format, ...)
 {
     if (c->count == MP_COMMENTS_MAX) return;
     char *text = c->text[c->count];

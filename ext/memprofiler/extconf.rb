@@ -2,12 +2,13 @@
 
 require_relative "requirements"
 
-refusal = Requirements.unfit_ruby
+refusal = Platform.refusal
 abort refusal if refusal
 missing = Requirements.missing
 abort Requirements.message(missing) if missing
 
 require "mkmf"
+require_relative "platform"
 require_relative "upb_source"
 
 # Functions of this Ruby that not every Ruby from 3.1 to 4.1 has; vm/compat.h says
@@ -26,8 +27,7 @@ FUNCTIONS = %w[
 def exported_by_ruby
   return if RbConfig::CONFIG["ENABLE_SHARED"] == "yes"
 
-  options = RUBY_PLATFORM.include?("darwin") ? ["-gU"] : ["-D", "--defined-only"]
-  names = IO.popen(["nm", *options, RbConfig.ruby], err: File::NULL, &:read).scan(/ [TtW] _?(\w+)$/).flatten
+  names = IO.popen([*Platform.exported_names, RbConfig.ruby], err: File::NULL, &:read).scan(/ [TtW] _?(\w+)$/).flatten
   names unless names.empty?
 rescue SystemCallError
   nil # no nm: the linker's word is all there is
@@ -49,11 +49,10 @@ rescue UpbSource::Error, SystemCallError => e
   abort "memprofiler: upb's sources are needed once: #{e.message}"
 end
 
-# Only Init_memprofiler is seen from outside (the version script is for two symbols
-# of the linker's own, and for the one that a development Ruby asks for): the
-# google-protobuf gem in the same process has an upb too, of any version.
+# Only Init_memprofiler is seen from outside: the google-protobuf gem in the same
+# process has an upb too, of any version.
 append_cflags(%w[-std=gnu11 -fvisibility=hidden -ffunction-sections -fdata-sections])
-append_ldflags(%w[-Wl,--gc-sections -Wl,-dead_strip -Wl,--version-script=$(srcdir)/exports.map])
+append_ldflags(Platform::LINKER)
 
 if ENV["MEMPROFILER_ASAN"] == "1" # also keeps the assertions
   sanitizer = "-fsanitize=address,undefined -fno-omit-frame-pointer"
@@ -67,7 +66,7 @@ else
 end
 
 if ENV["MEMPROFILER_DEV"] == "1" # Ruby's own headers would not pass as ours do
-  $CFLAGS << " -Wall -Wextra -Wconversion -Wshadow -Werror"
+  $CFLAGS << " -Wall -Wextra -Wconversion -Wshadow -Wcast-align -Werror"
   $INCFLAGS << " -isystem $(arch_hdrdir) -isystem $(hdrdir)"
 end
 

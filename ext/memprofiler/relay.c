@@ -7,6 +7,8 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "core/platform.h"
+
 #define MAX_SIGNAL 127 /* real-time signals included, on all systems */
 
 /* Smaller than PIPE_BUF, so it's written whole or not at all. */
@@ -23,11 +25,8 @@ static volatile sig_atomic_t relay_fd = -1;
 static bool sent_by_process(const siginfo_t *info)
 {
     /* Not `si_code <= 0`: macOS has a positive SI_USER. */
-    if (info->si_code == SI_USER || info->si_code == SI_QUEUE) return true;
-#ifdef SI_TKILL
-    if (info->si_code == SI_TKILL) return true;
-#endif
-    return false;
+    return info->si_code == SI_USER || info->si_code == SI_QUEUE ||
+           MP_SENT_TO_THREAD(info->si_code);
 }
 
 static void on_signal(int number, siginfo_t *info, void *context)

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "rbconfig"
+require_relative "platform"
 
 # What a machine must have before the extension can be built. Each thing that is
 # missing is told in one line, with the command that installs it here.
@@ -23,17 +24,6 @@ module Requirements
               make: "make is missing", zlib: "zlib's C headers are missing" }.freeze
 
   class << self
-    # What no installation mends: the line to say, or nil.
-    def unfit_ruby(engine = RUBY_ENGINE, version = RUBY_VERSION, host = RbConfig::CONFIG["host_os"])
-      if engine != "ruby"
-        "memprofiler: needs CRuby, whose garbage collector it watches; this is #{engine}"
-      elsif host =~ /mswin|mingw|cygwin/
-        "memprofiler: does not run on Windows (#{host}); WSL will do"
-      elsif (version.split(".").map(&:to_i) <=> [3, 1]).negative?
-        "memprofiler: needs Ruby 3.1 or newer; this is #{version}"
-      end
-    end
-
     # The first thing that is not here and can be seen without compiling, or nil.
     def missing
       return :headers unless headers?

@@ -10,6 +10,7 @@
 
 #include "arena.h"
 #include "idmap.h"
+#include "platform.h"
 #include "pprof.h"
 #include "wire.h"
 
@@ -51,8 +52,7 @@ typedef struct {
 typedef int mp_field_visitor(mp_decoder *decoder, const mp_wire_field *field);
 
 /* Writes the reason and returns the code. */
-__attribute__((format(printf, 3, 4))) int mp_decoder_fail(mp_decoder *decoder, int code,
-                                                          const char *format, ...);
+MP_PRINTF(3, 4) int mp_decoder_fail(mp_decoder *decoder, int code, const char *format, ...);
 
 /* Memory of the result, within what the size of the file allows; never zeroed. */
 int mp_decoder_take(mp_decoder *decoder, size_t count, size_t size, void **taken);

@@ -9,12 +9,13 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "platform.h"
+
 #define MP_HASH_SEED UINT64_C(0x9e3779b97f4a7c15)
 
 static inline uint64_t mp_hash_fold(uint64_t a, uint64_t b)
 {
-    __extension__ typedef unsigned __int128 wide;
-    wide product = (wide)a * b;
+    mp_wide product = (mp_wide)a * b;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 

@@ -5,6 +5,7 @@
 #include "error.h"
 #include "hash.h"
 #include "mem.h"
+#include "platform.h"
 
 void mp_live_init(mp_live *live, uint32_t cap)
 {
@@ -68,7 +69,7 @@ static uint32_t next_bit(const uint64_t *bitmap, uint32_t words, uint32_t id)
         if (++word >= words) return 0;
         bits = bitmap[word];
     }
-    return word * 64 + (uint32_t)__builtin_ctzll(bits);
+    return word * 64 + mp_lowest_bit(bits);
 }
 
 static uint32_t new_entry(mp_live *live)

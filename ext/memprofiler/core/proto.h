@@ -5,18 +5,14 @@
 #ifndef MEMPROFILER_CORE_PROTO_H
 #define MEMPROFILER_CORE_PROTO_H
 
-#if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wshadow"
-#endif
 
 #include "profile.upb.h"
 
-#if defined(__GNUC__)
 #pragma GCC diagnostic pop
-#endif
 
 #endif

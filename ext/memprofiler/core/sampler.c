@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "hash.h"
+#include "platform.h"
 
 /* A Weyl counter, mixed by multiply-and-fold with itself (the construction known as wyrand). */
 uint64_t mp_sampler_random(mp_sampler *sampler)
@@ -36,6 +37,5 @@ int mp_sampler_one_in(mp_sampler *sampler, uint64_t k)
 {
     if (k == 1) return 1;
     /* The upper word of random * k is uniform on 0..k-1 up to 2^-64 * k. */
-    __extension__ typedef unsigned __int128 wide;
-    return (uint64_t)(((wide)mp_sampler_random(sampler) * k) >> 64) == 0;
+    return (uint64_t)(((mp_wide)mp_sampler_random(sampler) * k) >> 64) == 0;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../core/hash.h"
+#include "../core/platform.h"
 #include "gc_bits.h"
 #include "hooks.h"
 
@@ -19,7 +20,7 @@ static void lost(mp_run *run, size_t seen)
 void mp_run_check(mp_run *run)
 {
     size_t now = rb_gc_count();
-    if (__builtin_expect(now == run->gc_count, 1) || !run->armed) return;
+    if (MP_LIKELY(now == run->gc_count) || !run->armed) return;
     int marking = mp_gc_is_marking();
     if (marking && now == run->gc_count + 1) return;
     lost(run, marking ? now - 1 : now);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "../core/error.h"
+#include "../core/platform.h"
 #include "holds.h"
 #include "own.h"
 #include "ractors.h"
@@ -28,7 +29,7 @@ static inline mp_run *run_of(VALUE data)
     return runs[FIX2LONG(data)]; /* FIX2INT would be a function call */
 }
 
-__attribute__((noinline)) static int is_own(mp_run *run)
+MP_NOINLINE static int is_own(mp_run *run)
 {
     if (!mp_own_event()) return 0;
     own_events++;
@@ -40,13 +41,13 @@ __attribute__((noinline)) static int is_own(mp_run *run)
 static void on_newobj(VALUE data, rb_trace_arg_t *arg)
 {
     mp_run *run = run_of(data);
-    if (__builtin_expect(run == NULL, 0)) {
+    if (MP_RARELY(run == NULL)) {
         idle_events++;
         return;
     }
-    if (__builtin_expect(mp_own_marks != 0, 0) && is_own(run)) return;
+    if (MP_RARELY(mp_own_marks != 0) && is_own(run)) return;
     /* From 4.0 too one at a time: the VM lock is held. */
-    if (__builtin_expect(--*run->countdown > 0, 1)) return;
+    if (MP_LIKELY(--*run->countdown > 0)) return;
     mp_run_allocated(run, rb_tracearg_object(arg));
 }
 

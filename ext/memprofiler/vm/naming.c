@@ -1,6 +1,5 @@
 #include "naming.h"
 
-#include <limits.h>
 #include <ruby/encoding.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,13 +8,14 @@
 #include <unistd.h>
 
 #include "../core/names.h"
+#include "../core/platform.h"
 #include "deaths.h"
 #include "hooks.h"
 #include "own.h"
 #include "run.h"
 
 static VALUE own_folder = Qnil;
-static char start_folder[PATH_MAX]; /* where a script's relative path starts from */
+static char start_folder[MP_PATH_MAX]; /* where a script's relative path starts from */
 /* bind_call of Thread#name and Thread#to_s, as Methods: nobody's override runs. */
 static VALUE thread_name, thread_to_s;
 
@@ -84,11 +84,11 @@ typedef struct {
  */
 static VALUE real_path(VALUE path)
 {
-    char whole[2 * PATH_MAX], real[PATH_MAX];
+    char whole[2 * MP_PATH_MAX], real[MP_PATH_MAX];
     struct stat status;
     const char *name = RSTRING_PTR(path);
     size_t length = (size_t)RSTRING_LEN(path);
-    if (length == 0 || length >= PATH_MAX || memchr(name, 0, length)) return path;
+    if (length == 0 || length >= MP_PATH_MAX || memchr(name, 0, length)) return path;
     if (name[0] == '(' || name[0] == '<' || name[0] == '-') return path;
     int absolute = name[0] == '/';
     if (!absolute && !start_folder[0]) return path;
