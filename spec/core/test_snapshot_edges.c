@@ -283,8 +283,33 @@ static void test_given_up(void)
     program_free(p);
 }
 
+/* Strings without end leave no room for the profile's own words, and it is written all the same. */
+static void test_strings_full(void)
+{
+    program *p = program_with(1, 1, 9);
+    mp_strings *strings = &p->recorder->strings;
+    for (int i = 0; i < 300; i++) allocate(p);
+    name_all(p);
+    strings->slabs.cap = strings->slabs.in_use;
+    strings->bytes_cap = strings->bytes;
+    size_t before = strings->bytes;
+    mp_snapshot *snapshot = begin(p, MP_LABEL_CLASS | MP_LABEL_AGE | MP_LABEL_PID, 1);
+    copy_all(snapshot);
+    mp_snapshot_header header = {0};
+    mp_pprof_decoded decoded = encode(snapshot, &header);
+    check_header(&decoded.profile, 1);
+    CHECK_UINT(sums(&decoded.profile).alloc_objects, 300);
+    mp_pprof_decoded_free(&decoded);
+    mp_snapshot_free(snapshot);
+    CHECK_UINT(strings->bytes, before);
+    CHECK_UINT(mp_strings_intern(strings, "one more", 8), MP_STRING_NONE);
+    audit(p->recorder);
+    program_free(p);
+}
+
 int main(void)
 {
+    test_strings_full();
     test_header();
     test_empty();
     test_weights();

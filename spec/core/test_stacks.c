@@ -96,7 +96,7 @@ static void test_model(uint64_t seed, uint32_t cap, size_t words_cap, bool fault
     mp_stacks stacks;
     dice d = dice_new(seed);
     make_shapes(&d);
-    mp_stacks_init(&stacks, cap, words_cap);
+    mp_stacks_init(&stacks, cap, words_cap, UINT64_MAX);
     for (uint32_t i = 0; i < 30000; i++) {
         shape *of = &model[dice_roll(&d, SHAPES)];
         if (dice_roll(&d, 100) < (i < 15000 ? 55u : 45u)) {
@@ -117,13 +117,39 @@ static void test_model(uint64_t seed, uint32_t cap, size_t words_cap, bool fault
     mp_stacks_destroy(&stacks);
 }
 
+/* However much they share, their depths come to no more than they may: each is written out whole. */
+static void test_frames_cap(void)
+{
+    enum { DEPTH = 100 };
+    uint64_t words[DEPTH] = {0};
+    mp_stacks stacks;
+    mp_stacks_init(&stacks, UINT32_MAX, SIZE_MAX, 10 * DEPTH + 1);
+    uint32_t first = 0;
+    for (uint32_t i = 1; i <= 10; i++) {
+        words[0] = i;
+        uint32_t id = mp_stacks_intern(&stacks, words, DEPTH);
+        CHECK(id != 0);
+        if (!first) first = id;
+    }
+    words[0] = 11;
+    CHECK_UINT(mp_stacks_intern(&stacks, words, DEPTH), 0);
+    CHECK_UINT(mp_stacks_intern(&stacks, words, 1), 11);
+    words[0] = 1;
+    CHECK_UINT(mp_stacks_intern(&stacks, words, DEPTH), first); /* a known one takes nothing */
+    CHECK(!mp_stacks_release(&stacks, first));
+    CHECK(mp_stacks_release(&stacks, first));
+    words[0] = 11;
+    CHECK(mp_stacks_intern(&stacks, words, DEPTH) != 0);
+    mp_stacks_destroy(&stacks);
+}
+
 /* A recursion met at every depth, once on its way down and again from the bottom up. */
 static void test_recursion(bool down)
 {
     enum { DEPTH = 1024 };
     static uint64_t words[DEPTH];
     mp_stacks stacks;
-    mp_stacks_init(&stacks, UINT32_MAX, SIZE_MAX);
+    mp_stacks_init(&stacks, UINT32_MAX, SIZE_MAX, UINT64_MAX);
     for (uint32_t i = 0; i < DEPTH; i++) words[i] = DEPTH - i; /* the outermost is 1 */
     for (uint32_t i = 1; i <= DEPTH; i++) {
         uint32_t depth = down ? i : DEPTH + 1 - i;
@@ -141,6 +167,7 @@ static void test_recursion(bool down)
 
 int main(void)
 {
+    test_frames_cap();
     for (uint64_t seed = 1; seed <= 3; seed++) {
         test_model(seed, UINT32_MAX, SIZE_MAX, false);
         test_model(seed, UINT32_MAX, SIZE_MAX, true);

@@ -4,6 +4,7 @@
 enum {
     STACK_DEAD = 1,    /* has a frame that died */
     STACK_RETIRED = 2, /* and has given up its own reference */
+    STACK_NO_ROOM = 4, /* for itself, or for a function of it, when it was named */
 };
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -37,10 +38,12 @@ static uint32_t named_stack_of(mp_recorder *r, uint32_t raw)
     mp_words from = stack->words;
     uint64_t *words = r->scratch;
     uint32_t depth = 0, id = 0, i;
+    uint32_t no_function = mp_refs_at(&r->frames, MP_FRAME_OVERFLOW)->name;
     for (i = 0; i < stack->depth; i++) {
         uint64_t word = mp_words_next(&from);
         uint32_t function = mp_refs_at(&r->frames, (uint32_t)(word >> 32))->name;
         uint32_t line = (uint32_t)word;
+        if (function == no_function) stack->flags |= STACK_NO_ROOM;
         uint32_t flags = mp_functions_at(&r->functions, function)->flags;
         if (flags & MP_FUNCTION_OURS) continue;
         /* Ruby 3.1 ends the main thread's stacks with a second <main>, at line 0. */
@@ -63,6 +66,7 @@ static uint32_t named_stack_of(mp_recorder *r, uint32_t raw)
             mp_locations_release(&r->functions, (uint32_t)words[at]);
         }
     }
+    if (!id) stack->flags |= STACK_NO_ROOM;
     stack->user = id ? id : r->overflow_named_stack;
     return stack->user;
 }
@@ -81,9 +85,10 @@ int mp_recorder_name_stacks(mp_recorder *r, uint32_t most)
     return r->stacks_named < top;
 }
 
+/* The caps of label_sets.h bound these. */
 static uint32_t copy_string(mp_recorder *r, const mp_string *string)
 {
-    uint32_t id = mp_strings_intern(&r->strings, string->bytes, string->length);
+    uint32_t id = mp_strings_intern_own(&r->strings, string->bytes, string->length);
     return id == MP_STRING_NONE ? 0 : id;
 }
 
@@ -127,6 +132,16 @@ static uint32_t named_site_of(mp_recorder *r, const mp_site *raw)
     return id;
 }
 
+/* What had no room in the hook already was counted there. */
+static int no_room_for_names(const mp_recorder *r, const mp_site *raw)
+{
+    if (raw->stack == r->overflow_stack || raw->klass == r->overflow_class) return 0;
+    return mp_stacks_at(&r->raw_stacks, raw->stack)->flags & STACK_NO_ROOM ||
+           raw->named == r->overflow_named_site ||
+           mp_refs_at(&r->classes, raw->klass)->name ==
+               mp_refs_at(&r->classes, r->overflow_class)->name;
+}
+
 static void fold_site(mp_recorder *r, mp_site *raw)
 {
     if (!raw->named) {
@@ -135,6 +150,7 @@ static void fold_site(mp_recorder *r, mp_site *raw)
     }
     if (!raw->objects && !raw->bytes)
         return; /* most of them, most times: leave the other's memory alone */
+    if (no_room_for_names(r, raw)) r->counts.overflow += raw->objects / r->options.interval;
     mp_site *named = mp_site_at(&r->named_sites, raw->named);
     named->objects += raw->objects;
     named->bytes += raw->bytes;

@@ -17,6 +17,12 @@ void *mp_calloc(size_t count, size_t size);
 void *mp_realloc(void *ptr, size_t size);
 void mp_free(void *ptr);
 
+/* About what malloc(3) takes for a small block: rounded up, with its own header. */
+static inline size_t mp_mem_size(size_t size)
+{
+    return size <= 24 ? 32 : (size + 23) / 16 * 16;
+}
+
 /* Tests: let `n` more allocations succeed, then fail all; -1 (the default) never fails. */
 void mp_mem_fail_after(long n);
 

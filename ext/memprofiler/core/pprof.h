@@ -83,6 +83,9 @@ typedef struct {
     void *arena;
 } mp_pprof_decoded;
 
+/* What encoding takes beside its input and `out`, about: an arena, and the state of a deflate. */
+#define MP_PPROF_ENCODING ((size_t)1 << 20)
+
 /*
  * Appends the gzipped profile to `out`; the same input gives the same bytes. Strings that are not
  * UTF-8 are repaired (utf8.h), a system_name equal to its name is left out (pprof would demangle it

@@ -69,10 +69,10 @@ mp_recorder *mp_recorder_new(const mp_options *options)
     mp_refs_init(&r->frames, MP_CAP_FRAMES, function_gone, r);
     mp_refs_init(&r->classes, MP_CAP_CLASSES, string_gone, r);
     mp_refs_init(&r->threads, MP_CAP_THREADS, string_gone, r);
-    mp_stacks_init(&r->raw_stacks, MP_CAP_STACKS, MP_CAP_STACK_WORDS);
+    mp_stacks_init(&r->raw_stacks, MP_CAP_STACKS, MP_CAP_STACK_WORDS, MP_CAP_STACK_FRAMES);
     mp_index_init(&r->stack_cache);
     mp_records_init(&r->raw_sites, sizeof(mp_site), MP_SITE_KEY_WORDS, MP_CAP_SITES);
-    mp_stacks_init(&r->named_stacks, MP_CAP_STACKS, MP_CAP_STACK_WORDS);
+    mp_stacks_init(&r->named_stacks, MP_CAP_STACKS, MP_CAP_STACK_WORDS, MP_CAP_STACK_FRAMES);
     mp_records_init(&r->named_sites, sizeof(mp_site), MP_SITE_KEY_WORDS, MP_CAP_SITES);
     mp_records_init(&r->label_sets, sizeof(mp_label_set), 1, UINT32_MAX - 1);
     mp_live_init(&r->live, UINT32_MAX); /* make_room sees to the cap */
@@ -458,5 +458,6 @@ size_t mp_recorder_memsize(const mp_recorder *r)
            mp_refs_memsize(&r->threads) + mp_stacks_memsize(&r->raw_stacks) +
            mp_index_memsize(&r->stack_cache) + mp_recent_memsize(&r->recent) +
            mp_records_memsize(&r->raw_sites) + mp_stacks_memsize(&r->named_stacks) +
-           mp_records_memsize(&r->named_sites) + mp_live_memsize(&r->live);
+           mp_records_memsize(&r->named_sites) + mp_records_memsize(&r->label_sets) +
+           mp_live_memsize(&r->live) + (r->options.max_depth + 1) * sizeof *r->scratch;
 }

@@ -34,12 +34,13 @@
 #include "stacks.h"
 #include "strings.h"
 
-/* Caps: what a runaway program can make the profiler hold, some 300 MB with every table full. */
+/* Caps: what a runaway program can make the profiler hold, 341 MB with every table full: docs/memory.md. */
 #define MP_CAP_FRAMES (1u << 18)
 #define MP_CAP_CLASSES (1u << 17)
 #define MP_CAP_THREADS (1u << 16)
 #define MP_CAP_STACKS (1u << 18)
 #define MP_CAP_STACK_WORDS (1u << 22)
+#define MP_CAP_STACK_FRAMES (UINT64_C(1) << 25)
 #define MP_CAP_SITES (1u << 19)
 #define MP_CAP_FUNCTIONS (1u << 18)
 #define MP_CAP_LOCATIONS (1u << 19)
@@ -63,7 +64,7 @@ typedef struct {
     uint64_t lost_collections; /* times that happened */
     uint64_t reused;           /* deaths seen late: at an address' reuse, or a sweep's end */
     uint64_t truncated;        /* samples whose stack was cut at max_depth */
-    uint64_t overflow;         /* samples sent to the (overflow) stack or class */
+    uint64_t overflow;         /* samples whose stack, class or names found no room */
     uint64_t own_objects;      /* the profiler's own allocations, kept out */
     uint64_t rearmed;          /* times the VM had lost our hooks */
 } mp_counts;

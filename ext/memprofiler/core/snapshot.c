@@ -79,7 +79,7 @@ static int place(mp_snapshot *s, uint32_t string)
 static int place_text(mp_snapshot *s, const char *text, uint32_t *at)
 {
     mp_strings *strings = &s->recorder->strings;
-    uint32_t id = mp_strings_intern(strings, text, strlen(text));
+    uint32_t id = mp_strings_intern_own(strings, text, strlen(text));
     if (id == MP_STRING_NONE) return MP_ENOMEM;
     *at = mp_string_index_place(&s->index, id);
     mp_strings_release(strings, id);
@@ -307,6 +307,20 @@ uint64_t mp_snapshot_live_samples(const mp_snapshot *s)
 uint64_t mp_snapshot_live_objects(const mp_snapshot *s)
 {
     return s->live_objects;
+}
+
+size_t mp_snapshot_held(const mp_snapshot *s)
+{
+    const items *copied[] = {&s->sites,     &s->stacks,     &s->functions,
+                             &s->locations, &s->label_sets, &s->strings};
+    size_t bytes = sizeof *s + s->output + mp_index_memsize(&s->index.index) +
+                   s->index.room * sizeof *s->index.order;
+    for (size_t i = 0; i < sizeof copied / sizeof *copied; i++) {
+        bytes += copied[i]->top / MP_SLAB_ITEMS * sizeof(char *);
+    }
+    size_t sites = s->room_figures > s->sites.top ? s->room_figures : s->sites.top;
+    bytes += sites * sizeof *s->figures + s->room_living * sizeof *s->living;
+    return bytes + (s->unchanged ? s->sites.top * sizeof *s->unchanged : 0);
 }
 
 mp_baseline *mp_snapshot_baseline(const mp_snapshot *s, int in_use)

@@ -70,5 +70,7 @@ void mp_snapshots_keep(mp_recorder *recorder, uintptr_t owner);
 /* Estimates for the header, ready when the copy is done. */
 uint64_t mp_snapshot_live_samples(const mp_snapshot *snapshot);
 uint64_t mp_snapshot_live_objects(const mp_snapshot *snapshot);
+/* The most bytes that it and its output took at once, the recorder's not among them. */
+size_t mp_snapshot_held(const mp_snapshot *snapshot);
 
 #endif

@@ -35,7 +35,14 @@ typedef struct {
     uint32_t *comments;
     uint32_t n_functions, n_locations, n_samples, n_deviations, n_labels, n_strings;
     size_t n_frames;
+    size_t arrays; /* bytes of all these */
 } output;
+
+static void *array(output *o, size_t count, size_t size)
+{
+    o->arrays += count * size;
+    return mp_calloc(count, size);
+}
 
 static void *item(const items *of, uint32_t id)
 {
@@ -244,7 +251,7 @@ static int make_output(output *o, const mp_snapshot_header *header)
 {
     const mp_snapshot *s = o->snapshot;
     size_t rows = o->rows.slabs.in_use, frames = 0, labels = 0;
-    o->stack_at = mp_calloc((size_t)s->stacks.top + 1, sizeof *o->stack_at);
+    o->stack_at = array(o, (size_t)s->stacks.top + 1, sizeof *o->stack_at);
     if (!o->stack_at) return MP_ENOMEM;
     for (uint32_t id = 1; id <= rows; id++) {
         const row *of = mp_records_at(&o->rows, id);
@@ -257,17 +264,17 @@ static int make_output(output *o, const mp_snapshot_header *header)
     }
     memset(o->stack_at, 0, ((size_t)s->stacks.top + 1) * sizeof *o->stack_at);
 
-    o->function_at = mp_calloc((size_t)s->functions.top + 1, sizeof *o->function_at);
-    o->location_at = mp_calloc((size_t)s->locations.top + 1, sizeof *o->location_at);
-    o->functions = mp_calloc((size_t)s->functions.top + 1, sizeof *o->functions);
-    o->locations = mp_calloc((size_t)s->locations.top + 1, sizeof *o->locations);
-    o->samples = mp_calloc(rows + 1, sizeof *o->samples);
-    o->values = mp_calloc(rows * N_VALUES + 1, sizeof *o->values);
-    o->deviations = mp_calloc(rows * N_VALUES + 1, sizeof *o->deviations);
-    o->sample_labels = mp_calloc(labels + 1, sizeof *o->sample_labels);
-    o->frames = mp_calloc(frames + 1, sizeof *o->frames);
-    o->strings = mp_calloc((size_t)s->index.length + header->n_comments, sizeof *o->strings);
-    o->comments = mp_calloc((size_t)header->n_comments + 1, sizeof *o->comments);
+    o->function_at = array(o, (size_t)s->functions.top + 1, sizeof *o->function_at);
+    o->location_at = array(o, (size_t)s->locations.top + 1, sizeof *o->location_at);
+    o->functions = array(o, (size_t)s->functions.top + 1, sizeof *o->functions);
+    o->locations = array(o, (size_t)s->locations.top + 1, sizeof *o->locations);
+    o->samples = array(o, rows + 1, sizeof *o->samples);
+    o->values = array(o, rows * N_VALUES + 1, sizeof *o->values);
+    o->deviations = array(o, rows * N_VALUES + 1, sizeof *o->deviations);
+    o->sample_labels = array(o, labels + 1, sizeof *o->sample_labels);
+    o->frames = array(o, frames + 1, sizeof *o->frames);
+    o->strings = array(o, (size_t)s->index.length + header->n_comments, sizeof *o->strings);
+    o->comments = array(o, (size_t)header->n_comments + 1, sizeof *o->comments);
     if (!o->function_at || !o->location_at || !o->functions || !o->locations || !o->samples ||
         !o->values || !o->deviations || !o->sample_labels || !o->frames || !o->strings ||
         !o->comments)
@@ -326,6 +333,7 @@ int mp_snapshot_encode(mp_snapshot *s, const mp_snapshot_header *header, mp_buff
     int error = make_rows(&o);
     if (!error) error = make_output(&o, header);
     if (!error) error = write_output(&o, header, out);
+    s->output = o.arrays + mp_records_memsize(&o.rows) + MP_PPROF_ENCODING + out->cap;
     mp_records_destroy(&o.rows);
     mp_free(o.function_at);
     mp_free(o.location_at);

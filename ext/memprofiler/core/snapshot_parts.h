@@ -79,6 +79,7 @@ struct mp_snapshot {
     aged *living;
     uint32_t n_living, room_living;
 
+    size_t output; /* bytes that writing it took */
     mp_string_index index;
     uint32_t literal[N_LITERALS];
     uint32_t pid; /* the place of its text, if that label is asked for */

@@ -6,9 +6,9 @@
 #include "hash.h"
 #include "mem.h"
 
-void mp_stacks_init(mp_stacks *stacks, uint32_t cap, size_t words_cap)
+void mp_stacks_init(mp_stacks *stacks, uint32_t cap, size_t words_cap, uint64_t frames_cap)
 {
-    *stacks = (mp_stacks){.count = {.cap = words_cap}};
+    *stacks = (mp_stacks){.count = {.cap = words_cap}, .frames_cap = frames_cap};
     mp_slabs_init(&stacks->slabs, sizeof(mp_stack), cap);
     mp_index_init(&stacks->index);
 }
@@ -98,6 +98,7 @@ uint32_t mp_stacks_intern(mp_stacks *stacks, const uint64_t *words, uint32_t dep
         }
     }
 
+    if (depth > stacks->frames_cap - stacks->frames) return 0;
     if (mp_index_reserve(&stacks->index) != MP_OK) return 0;
     mp_words kept;
     if (new_words(stacks, words, depth, &kept) != MP_OK) return 0;
@@ -107,6 +108,7 @@ uint32_t mp_stacks_intern(mp_stacks *stacks, const uint64_t *words, uint32_t dep
         return 0;
     }
     *mp_stacks_at(stacks, id) = (mp_stack){.tag = tag, .refs = 1, .depth = depth, .words = kept};
+    stacks->frames += depth;
     mp_index_add(&stacks->index, tag, id);
     note_likely(stacks, id, words, depth);
     return id;
@@ -124,6 +126,7 @@ int mp_stacks_release(mp_stacks *stacks, uint32_t id)
     forget_likely(stacks, id);
     mp_index_remove(&stacks->index, stack->tag, id);
     mp_words_release(&stacks->count, stack->words);
+    stacks->frames -= stack->depth;
     mp_slabs_release(&stacks->slabs, id);
     return 1;
 }
@@ -131,7 +134,8 @@ int mp_stacks_release(mp_stacks *stacks, uint32_t id)
 size_t mp_stacks_memsize(const mp_stacks *stacks)
 {
     size_t size = mp_slabs_memsize(&stacks->slabs) + mp_index_memsize(&stacks->index) +
-                  stacks->count.words * sizeof(uint64_t) + stacks->count.pieces * sizeof(mp_piece);
+                  stacks->count.words * sizeof(uint64_t) +
+                  stacks->count.pieces * mp_mem_size(sizeof(mp_piece));
     for (uint32_t i = 0; i < MP_STACKS_LIKELY; i++) {
         size += stacks->likely[i].room * sizeof(uint64_t);
     }

@@ -4,7 +4,8 @@
  * the hook saw them, and named stacks, whose words are location numbers.
  *
  * Memory: owned by the table; items don't move, and share outer words (words.h). Locks: the
- * caller's. Failure: 0, when memory or a cap (stacks, words) ran out.
+ * caller's. Failure: 0, when memory or a cap (stacks, words, frames) ran out. Shared words count once,
+ * frames each time: who writes all stacks out needs room for these.
  */
 #ifndef MEMPROFILER_CORE_STACKS_H
 #define MEMPROFILER_CORE_STACKS_H
@@ -39,11 +40,12 @@ typedef struct {
     mp_slabs slabs;
     mp_index index;
     mp_words_count count;
+    uint64_t frames, frames_cap; /* the depths of all stacks, and the most they may come to */
     mp_likely_stack likely[MP_STACKS_LIKELY];
     uint32_t next_likely;
 } mp_stacks;
 
-void mp_stacks_init(mp_stacks *stacks, uint32_t cap, size_t words_cap);
+void mp_stacks_init(mp_stacks *stacks, uint32_t cap, size_t words_cap, uint64_t frames_cap);
 void mp_stacks_destroy(mp_stacks *stacks);
 /* The stack of these words with one reference more; nothing is allocated for a known one. */
 uint32_t mp_stacks_intern(mp_stacks *stacks, const uint64_t *words, uint32_t depth);

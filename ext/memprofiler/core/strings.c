@@ -10,7 +10,7 @@ void mp_strings_init(mp_strings *strings, uint32_t cap, size_t bytes_cap)
 {
     mp_slabs_init(&strings->slabs, sizeof(mp_string), cap);
     mp_index_init(&strings->index);
-    strings->bytes = 0;
+    strings->bytes = strings->held = 0;
     strings->bytes_cap = bytes_cap;
 }
 
@@ -22,7 +22,7 @@ void mp_strings_destroy(mp_strings *strings)
     }
     mp_slabs_destroy(&strings->slabs);
     mp_index_destroy(&strings->index);
-    strings->bytes = 0;
+    strings->bytes = strings->held = 0;
 }
 
 static mp_string *at(const mp_strings *strings, uint32_t id)
@@ -44,7 +44,8 @@ uint32_t mp_strings_intern(mp_strings *strings, const char *bytes, size_t length
         }
     }
 
-    if (length > strings->bytes_cap - strings->bytes) return MP_STRING_NONE;
+    if (strings->bytes > strings->bytes_cap || length > strings->bytes_cap - strings->bytes)
+        return MP_STRING_NONE;
     if (mp_index_reserve(&strings->index) != MP_OK) return MP_STRING_NONE;
     char *copy = mp_malloc(length);
     if (!copy) return MP_STRING_NONE;
@@ -57,6 +58,19 @@ uint32_t mp_strings_intern(mp_strings *strings, const char *bytes, size_t length
     *at(strings, id) = (mp_string){copy, (uint32_t)length, 1, tag};
     mp_index_add(&strings->index, tag, id);
     strings->bytes += length;
+    strings->held += mp_mem_size(length);
+    return id;
+}
+
+uint32_t mp_strings_intern_own(mp_strings *strings, const char *bytes, size_t length)
+{
+    size_t bytes_cap = strings->bytes_cap;
+    uint32_t cap = strings->slabs.cap;
+    strings->bytes_cap = SIZE_MAX;
+    strings->slabs.cap = MP_STRING_NONE - 1;
+    uint32_t id = mp_strings_intern(strings, bytes, length);
+    strings->bytes_cap = bytes_cap;
+    strings->slabs.cap = cap;
     return id;
 }
 
@@ -72,6 +86,7 @@ void mp_strings_release(mp_strings *strings, uint32_t id)
     if (--string->refs) return;
     mp_index_remove(&strings->index, string->tag, id);
     strings->bytes -= string->length;
+    strings->held -= mp_mem_size(string->length);
     mp_free(string->bytes);
     mp_slabs_release(&strings->slabs, id);
 }
@@ -83,7 +98,7 @@ uint32_t mp_strings_count(const mp_strings *strings)
 
 size_t mp_strings_memsize(const mp_strings *strings)
 {
-    return mp_slabs_memsize(&strings->slabs) + mp_index_memsize(&strings->index) + strings->bytes;
+    return mp_slabs_memsize(&strings->slabs) + mp_index_memsize(&strings->index) + strings->held;
 }
 
 int mp_string_index_init(mp_string_index *index, mp_strings *strings)

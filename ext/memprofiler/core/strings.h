@@ -32,13 +32,19 @@ typedef struct {
     mp_slabs slabs;
     mp_index index;
     size_t bytes;     /* of all strings now */
-    size_t bytes_cap; /* never exceeded */
+    size_t bytes_cap; /* exceeded by mp_strings_intern_own only */
+    size_t held;      /* what malloc has given for them */
 } mp_strings;
 
 void mp_strings_init(mp_strings *strings, uint32_t cap, size_t bytes_cap);
 void mp_strings_destroy(mp_strings *strings);
 /* The number of the string, with one reference more for the caller. */
 uint32_t mp_strings_intern(mp_strings *strings, const char *bytes, size_t length);
+/*
+ * The same beyond the caps: for the few texts that a profile can't do without, whatever the program has
+ * filled the table with.
+ */
+uint32_t mp_strings_intern_own(mp_strings *strings, const char *bytes, size_t length);
 void mp_strings_retain(mp_strings *strings, uint32_t id);
 /* The last one frees the string. */
 void mp_strings_release(mp_strings *strings, uint32_t id);

@@ -24,7 +24,7 @@ module Memprofiler
         thinned_samples: "live samples thinned out at max_samples: %s (values stay true, their error grows)",
         lost_collections: "unseen garbage collections: %s; what was in use before them is not in inuse_*",
         lost_samples: "given up because of that: %s",
-        overflow_stacks: "samples in row (overflow), as the limit on stacks was reached: %s",
+        overflow_stacks: "samples that found no room, in rows of (overflow) or (other classes): %s",
         truncated_stacks: "stacks cut at max_depth, their outer end is (truncated): %s",
         unseen_objects: "objects that Ruby allocated past the profiler: %s",
         hooks_rearmed: "times that Ruby dropped the profiler's hooks, and they were set again: %s"
