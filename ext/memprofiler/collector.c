@@ -42,7 +42,7 @@ static void collector_free(void *ptr)
 static size_t collector_size(const void *ptr)
 {
     const mp_collector *collector = ptr;
-    return sizeof *collector + (collector->run ? mp_recorder_memsize(collector->run->recorder) : 0);
+    return sizeof *collector + (collector->run ? mp_run_memsize(collector->run) : 0);
 }
 
 static void collector_compact(void *ptr)

@@ -19,6 +19,7 @@ typedef struct {
 
     /* The last flush: nanoseconds with the GVL held, and the longest piece of that. */
     uint64_t flush_gvl_ns, flush_piece_ns;
+    uint64_t flush_bytes; /* the most it held beside the run */
     uint64_t flushes;
 } mp_collector;
 

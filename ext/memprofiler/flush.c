@@ -238,8 +238,10 @@ static VALUE flush_body(VALUE arg)
         VALUE baseline = baseline_of(f);
         result = f->options.only_baseline ? baseline : rb_assoc_new(result, baseline);
     }
+    size_t held = mp_snapshot_held(f->snapshot);
     free_snapshot(f);
     mp_work_piece_ends(&f->work);
+    f->collector->flush_bytes = held;
     f->collector->flush_gvl_ns = f->work.held_ns;
     f->collector->flush_piece_ns = f->work.longest_ns;
     f->collector->flushes++;

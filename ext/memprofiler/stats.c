@@ -1,6 +1,7 @@
 #include "collector.h"
 
 #include "vm/hooks.h"
+#include "vm/labels.h"
 #include "vm/own.h"
 
 static void set(VALUE hash, const char *key, VALUE value)
@@ -28,8 +29,9 @@ static void set_counts(VALUE hash, const mp_counts *counts)
     set_number(hash, "own_objects", counts->own_objects);
 }
 
-static void set_tables(VALUE hash, const mp_recorder *recorder)
+static void set_tables(VALUE hash, const mp_run *run)
 {
+    const mp_recorder *recorder = run->recorder;
     set_number(hash, "live_samples", mp_live_count(&recorder->live));
     set_number(hash, "live_bytes", mp_live_memsize(&recorder->live));
     set_number(hash, "stacks", recorder->named_stacks.slabs.in_use);
@@ -42,7 +44,10 @@ static void set_tables(VALUE hash, const mp_recorder *recorder)
     set_number(hash, "frames", recorder->frames.slabs.in_use);
     set_number(hash, "classes", recorder->classes.slabs.in_use);
     set_number(hash, "threads", recorder->threads.slabs.in_use);
-    set_number(hash, "memory", mp_recorder_memsize(recorder));
+    set_number(hash, "memory", mp_run_memsize(run));
+    /* The process', whichever collector is asked. */
+    set_number(hash, "label_sets", mp_labels_all()->sets.slabs.in_use);
+    set_number(hash, "label_bytes", mp_labels_memsize(mp_labels_all()));
 }
 
 static VALUE stats(VALUE arg)
@@ -65,8 +70,9 @@ static VALUE stats(VALUE arg)
     set_number(hash, "allocations", mp_recorder_allocations(recorder));
     set_number(hash, "unseen_objects", mp_run_unseen(run));
     set_counts(hash, &recorder->counts);
-    set_tables(hash, recorder);
+    set_tables(hash, run);
     set_number(hash, "flushes", collector->flushes);
+    set_number(hash, "flush_bytes", collector->flush_bytes);
     set_number(hash, "flush_gvl_ns", collector->flush_gvl_ns);
     set_number(hash, "flush_longest_piece_ns", collector->flush_piece_ns);
     return hash;
@@ -90,13 +96,15 @@ static VALUE stats_end(VALUE unused)
  *     past the hook), `own_objects` (the profiler's, kept out); `collections` (whose dead are known)
  *   - in samples: `samples` (taken), `dropped_samples` (not counted), `untracked_samples` (counted,
  *     not followed: no memory), `thinned_samples` (given up at max_samples), `truncated_stacks`,
- *     `overflow_stacks`, `lost_samples` (given up since a collection went unseen),
+ *     `overflow_stacks` (in a row of what had no room), `lost_samples` (given up since a collection went unseen),
  *     `reused_addresses` (dead, which was seen late); in times: `lost_collections`, `hooks_rearmed`
  *   - what the tables hold, in items: `live_samples`, `stacks`, `raw_stacks`, `sites`, `raw_sites`,
  *     `functions`, `locations`, `strings`, `frames`, `classes`, `threads`; in bytes of the
- *     profiler's own: `live_bytes` (the table of living samples), `memory` (all of them)
- *   - `flushes` (of this collector), and of the last one in nanoseconds: `flush_gvl_ns`,
- *     `flush_longest_piece_ns` (the GVL held, in all and without a break)
+ *     profiler's own: `live_bytes` (the table of living samples), `memory` (all of them); and what all
+ *     collectors of the process share: `label_sets`, in bytes `label_bytes`
+ *   - `flushes` (of this collector), and of the last one: `flush_bytes` (the most it held beside
+ *     `memory`), and in nanoseconds `flush_gvl_ns`, `flush_longest_piece_ns` (the GVL held, in all
+ *     and without a break)
  * @raise [NotStartedError] it was never started
  * @raise [RactorError] outside the main Ractor
  */

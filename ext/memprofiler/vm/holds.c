@@ -31,7 +31,7 @@ static void bury(mp_run *run)
     run->next_buried = buried;
     buried = run;
     /* Never taken back: it is the growth since the last collection that counts. */
-    rb_gc_adjust_memory_usage((ssize_t)(mp_recorder_memsize(run->recorder)));
+    rb_gc_adjust_memory_usage((ssize_t)mp_run_memsize(run));
 }
 
 void mp_runs_free_buried(void)

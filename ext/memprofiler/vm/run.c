@@ -83,6 +83,14 @@ mp_run *mp_run_new(const mp_options *options, mp_liveness liveness)
     return run;
 }
 
+size_t mp_run_memsize(const mp_run *run)
+{
+    size_t depth = (size_t)run->recorder->options.max_depth + 1;
+    return sizeof *run + mp_recorder_memsize(run->recorder) +
+           depth * (sizeof *run->frames + sizeof *run->lines) +
+           (run->sieve ? MP_SIEVE_BITS / 8 : 0);
+}
+
 void mp_run_drop(mp_run *run)
 {
     mp_hooks_disarm(run);

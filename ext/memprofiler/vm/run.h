@@ -76,6 +76,8 @@ typedef struct mp_run {
 void mp_run_init(void);
 /* NULL without memory. The one who makes it is its first holder (holds.h). */
 mp_run *mp_run_new(const mp_options *options, mp_liveness liveness);
+/* Bytes it holds, the recorder's included. */
+size_t mp_run_memsize(const mp_run *run);
 /* Its collector lets go of it: hooks off, whoever else still holds it. Legal in a dfree. */
 void mp_run_drop(mp_run *run);
 
