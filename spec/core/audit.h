@@ -116,6 +116,13 @@ static inline void audit_named(const mp_recorder *r, audit_refs *found)
         found->strings[site->klass]++;
         found->strings[site->thread]++;
     }
+    for (uint32_t id = 1; id <= r->label_sets.slabs.top; id++) {
+        const mp_label_set *set = mp_records_at(&r->label_sets, id);
+        for (uint32_t i = 0; set->record.refs && i < set->n; i++) {
+            found->strings[set->pairs[i].key]++;
+            found->strings[set->pairs[i].value]++;
+        }
+    }
     for (uint32_t id = 1; id <= r->functions.locations.slabs.top; id++) {
         const mp_location *location = mp_locations_at(&r->functions, id);
         CHECK_UINT(location->record.refs, found->locations[id]);

@@ -6,6 +6,7 @@
 
 #include "audit.h"
 #include "check.h"
+#include "error.h"
 #include "mem.h"
 #include "program.h"
 #include "program_check.h"
@@ -225,6 +226,35 @@ static void test_no_cap(void)
     program_free(p);
 }
 
+/* A profile can be had all the same, whose own words have found no room before. */
+static void test_flush_without_room_for_strings(void)
+{
+    program *p = exact_program(9);
+    mp_recorder *r = p->recorder;
+    some_steps(p, 500);
+    name_all(p);
+    mp_recorder_fold(r);
+    r->strings.slabs.cap = r->strings.slabs.in_use;
+    r->strings.bytes_cap = r->strings.bytes;
+    uint32_t strings = mp_strings_count(&r->strings);
+    for (int again = 0; again < 2; again++) {
+        mp_snapshot *snapshot;
+        mp_snapshot_header header = {0};
+        mp_buffer bytes = {0};
+        if (!CHECK_INT(snapshot_begun(&snapshot, r, MP_LABEL_CLASS | MP_LABEL_PID, 1), MP_OK))
+            break;
+        int done;
+        mp_snapshot_step(snapshot, UINT32_MAX, &done);
+        CHECK_INT(mp_snapshot_encode(snapshot, &header, &bytes), MP_OK);
+        CHECK_UINT(mp_strings_intern(&r->strings, "one more", 8), MP_STRING_NONE);
+        mp_buffer_free(&bytes);
+        mp_snapshot_free(snapshot);
+    }
+    CHECK_UINT(mp_strings_count(&r->strings), strings);
+    audit(r);
+    program_free(p);
+}
+
 int main(void)
 {
     test_full_tables();
@@ -236,5 +266,6 @@ int main(void)
     test_live_cap(7);
     test_live_cap(300);
     test_no_cap();
+    test_flush_without_room_for_strings();
     return check_report();
 }

@@ -88,11 +88,27 @@ int mp_recorder_name_stacks(mp_recorder *r, uint32_t most)
 /* The caps of label_sets.h bound these. */
 static uint32_t copy_string(mp_recorder *r, const mp_string *string)
 {
-    uint32_t id = mp_strings_intern_own(&r->strings, string->bytes, string->length);
-    return id == MP_STRING_NONE ? 0 : id;
+    return mp_strings_intern_own(&r->strings, string->bytes, string->length);
 }
 
-/* For ever, as its strings: there are as few as the process has sets. Without memory, the empty set. */
+/* Whole or not at all: half a pair would be a label without a name, or a number. */
+static int copy_pair(mp_recorder *r, const mp_labels *labels, mp_label_pair *pair)
+{
+    uint32_t key = copy_string(r, mp_strings_at(&labels->strings, pair->key));
+    if (key == MP_STRING_NONE) return 0;
+    uint32_t value = copy_string(r, mp_strings_at(&labels->strings, pair->value));
+    if (value == MP_STRING_NONE) {
+        mp_strings_release(&r->strings, key);
+        return 0;
+    }
+    *pair = (mp_label_pair){key, value};
+    return 1;
+}
+
+/*
+ * For ever, as its strings: there are as few as the process has sets. Without memory, the empty set;
+ * a pair whose strings found no room is left out.
+ */
 static uint32_t label_set_of(mp_recorder *r, uint32_t set)
 {
     if (!set || !r->labels) return 0;
@@ -103,11 +119,10 @@ static uint32_t label_set_of(mp_recorder *r, uint32_t set)
         mp_records_release(&r->label_sets, id);
         return id;
     }
-    names->n = mp_labels_pairs(r->labels, set, names->pairs);
-    for (uint32_t i = 0; i < names->n; i++) {
-        mp_label_pair *pair = &names->pairs[i];
-        pair->key = copy_string(r, mp_strings_at(&r->labels->strings, pair->key));
-        pair->value = copy_string(r, mp_strings_at(&r->labels->strings, pair->value));
+    mp_label_pair pairs[MP_LABELS_MAX];
+    uint32_t n = mp_labels_pairs(r->labels, set, pairs);
+    for (uint32_t i = 0; i < n; i++) {
+        if (copy_pair(r, r->labels, &pairs[i])) names->pairs[names->n++] = pairs[i];
     }
     return id;
 }

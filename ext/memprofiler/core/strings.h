@@ -53,7 +53,8 @@ size_t mp_strings_memsize(const mp_strings *strings);
 
 static inline const mp_string *mp_strings_at(const mp_strings *strings, uint32_t id)
 {
-    static const mp_string empty = {(char *)"", 0, 1, 0};
+    static char nothing[] = "";
+    static const mp_string empty = {nothing, 0, 1, 0};
     return id == 0 ? &empty : mp_slabs_at(&strings->slabs, id);
 }
 

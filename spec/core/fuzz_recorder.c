@@ -1,0 +1,16 @@
+/*
+ * libFuzzer target: the bytes decide what a VM tells a recorder, when memory fails, which tables are
+ * full, and how flushes come between; whatever they are, the recorder says what the model says.
+ */
+#include "model_run.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 2) return 0;
+    model_source source = {.at = data + 1, .end = data + size};
+    model_live_through(source, data[0] & 1, 4000);
+    if (checks_failed) abort();
+    return 0;
+}
