@@ -18,7 +18,7 @@ RSpec.describe Memprofiler::Collector, "beside another profiler" do
           StackProf.results[:frames].values.sum { |frame| frame[:name] == "Class#new" ? frame[:samples] : 0 }
         end
       RUBY
-      expect(answer.first).to eq(OtherTools::MADE + 4) # four Arrays
+      expect(answer.first).to be_between(OtherTools::MADE, OtherTools::MADE + 4) # and four Arrays, where these are made by Class#new
       expect(answer).to be_true_beside_us
     end
 
@@ -39,6 +39,41 @@ RSpec.describe Memprofiler::Collector, "beside another profiler" do
         expect(answer.first).to eq([mode, true, "Object#spin"])
         expect(answer).to be_true_beside_us
       end
+    end
+  end
+
+  describe "Vernier", if: RUBY_VERSION >= "3.2.1" do # which it asks for
+    before { skip_or_fail "needs Vernier, and that a C++ compiler (Debian: g++)" unless OtherTools.bundled?("vernier") }
+
+    it "counting what is retained: both count each" do
+      answer = rounds(<<~'RUBY', gems: %w[vernier], options: ["--enable=gems"])
+        require "vernier"
+        def tool_start = Vernier.start_profile(mode: :retained)
+        def tool_stop
+          result = Vernier.stop_profile
+          result.each_sample.count { |stack, _| stack.frames.first(2).map { |f| f.label.to_s[/new|made/] } == %w[new made] || stack.frames.first(2).map { |f| f.label.to_s[/new|block in/] } == ["new", "block in"] }
+        end
+      RUBY
+      expect(answer.first).to be_between(OtherTools::ALIVE, OtherTools::ALIVE + 5)
+      expect(answer).to be_true_beside_us
+    end
+
+    it "by time and by allocation: it still finds the line that takes the time" do
+      answer = rounds(<<~'RUBY', gems: %w[vernier], options: ["--enable=gems"])
+        require "vernier"
+        $spin = 3_000_000
+        def tool_start = Vernier.start_profile(mode: :wall, interval: 500, allocation_interval: 1)
+        def tool_stop
+          result = Vernier.stop_profile
+          allocations = result.main_thread[:allocations]
+          tops = result.each_sample.map { |stack, weight| [stack.frames.first.label.to_s, weight] }
+          hottest = tops.group_by(&:first).max_by { |_, rows| rows.sum(&:last) }.first
+          [hottest, allocations.fetch(:samples).count { |id| (f = result.stack(id).frames.first(3).map { |x| x.label.to_s }) && f[0] =~ /new/ && f.any? { |l| l =~ /made/ } }]
+        end
+      RUBY
+      expect(answer.first.first).to match(/spin/)
+      expect(answer.first.last).to be >= OtherTools::MADE
+      expect(answer).to be_true_beside_us
     end
   end
 
