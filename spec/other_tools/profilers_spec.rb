@@ -43,15 +43,19 @@ RSpec.describe Memprofiler::Collector, "beside another profiler" do
   end
 
   describe "Vernier", if: RUBY_VERSION >= "3.2.1" do # which it asks for
+    # An object of ours: `new` called by `made`
+    VERNIER = <<~RUBY
+      require "vernier"
+      def made?(stack) = stack.frames.first(2).map { |frame| frame.label.to_s[/new|made/] } == %w[new made]
+    RUBY
     before { skip_or_fail "needs Vernier, and that a C++ compiler (Debian: g++)" unless OtherTools.bundled?("vernier") }
 
     it "counting what is retained: both count each" do
-      answer = rounds(<<~'RUBY', gems: %w[vernier], options: ["--enable=gems"])
-        require "vernier"
+      answer = rounds(VERNIER + <<~RUBY, gems: %w[vernier], options: ["--enable=gems"])
         def tool_start = Vernier.start_profile(mode: :retained)
         def tool_stop
           result = Vernier.stop_profile
-          result.each_sample.count { |stack, _| stack.frames.first(2).map { |f| f.label.to_s[/new|made/] } == %w[new made] || stack.frames.first(2).map { |f| f.label.to_s[/new|block in/] } == ["new", "block in"] }
+          result.each_sample.count { |stack, _| made?(stack) }
         end
       RUBY
       expect(answer.first).to be_between(OtherTools::ALIVE, OtherTools::ALIVE + 5)
@@ -59,16 +63,14 @@ RSpec.describe Memprofiler::Collector, "beside another profiler" do
     end
 
     it "by time and by allocation: it still finds the line that takes the time" do
-      answer = rounds(<<~'RUBY', gems: %w[vernier], options: ["--enable=gems"])
-        require "vernier"
+      answer = rounds(VERNIER + <<~RUBY, gems: %w[vernier], options: ["--enable=gems"])
         $spin = 3_000_000
         def tool_start = Vernier.start_profile(mode: :wall, interval: 500, allocation_interval: 1)
         def tool_stop
           result = Vernier.stop_profile
-          allocations = result.main_thread[:allocations]
           tops = result.each_sample.map { |stack, weight| [stack.frames.first.label.to_s, weight] }
           hottest = tops.group_by(&:first).max_by { |_, rows| rows.sum(&:last) }.first
-          [hottest, allocations.fetch(:samples).count { |id| (f = result.stack(id).frames.first(3).map { |x| x.label.to_s }) && f[0] =~ /new/ && f.any? { |l| l =~ /made/ } }]
+          [hottest, result.main_thread[:allocations][:samples].count { |id| made?(result.stack(id)) }]
         end
       RUBY
       expect(answer.first.first).to match(/spin/)
