@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "digest/sha2" # by threads: an autoload would be a race
+require_relative "../script/warnings"
 
 # The tests of ext/memprofiler/core, which need no Ruby: each spec/core/test_*.c is
 # a program, each fuzz_*.c a libFuzzer target; other .c files there go into both.
@@ -14,9 +15,9 @@ module CoreTests
   TESTS = Dir["spec/core/test_*.c"]
   FUZZERS = Dir["spec/core/fuzz_*.c"]
   HELPERS = Dir["spec/core/*.c"] - TESTS - FUZZERS
-  HEADERS = Dir["#{EXT}/{core,upb}/*.h", "spec/core/*.h"] + [__FILE__]
+  HEADERS = Dir["#{EXT}/{core,upb}/*.h", "spec/core/*.h"] + [__FILE__, "script/warnings.rb"]
 
-  WARNINGS = %w[-Wall -Wextra -Wconversion -Wshadow -Wcast-align -Werror].freeze
+  WARNINGS = Hash.new { |known, compiler| known[compiler] = Warnings.of(compiler) }
   INCLUDES = ["-iquote", "#{EXT}/core", "-iquote", "spec/core",
               *%w[upb vendor/upb vendor/upb/utf8_range].flat_map { |folder| ["-isystem", "#{EXT}/#{folder}"] }].freeze
   SANITIZERS = %w[-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer].freeze
@@ -74,8 +75,8 @@ module CoreTests
       foreign = UPB.include?(source)
       CompiledObject.define_task(path(source, ".o") => [source, *(HEADERS unless foreign)]) do |task|
         mkdir_p File.dirname(task.name), verbose: false
-        sh compiler, "-std=gnu11", *compile, *(foreign ? ["-w"] : WARNINGS), *INCLUDES, "-c", "-o", task.name, source,
-           verbose: false
+        warnings = foreign ? ["-w"] : WARNINGS[compiler]
+        sh compiler, "-std=gnu11", *compile, *warnings, *INCLUDES, "-c", "-o", task.name, source, verbose: false
         task.compiled
       end
     end
@@ -125,7 +126,7 @@ namespace :core do
                   "--errors-for-leak-kinds=definite,indirect", "--show-leak-kinds=definite,indirect")
   end
 
-  desc "Fuzz the decoder for so many seconds"
+  desc "Fuzz the decoder and the recorder for so many seconds each"
   task :fuzz, [:seconds] => "build:fuzz" do |_, arguments|
     seconds = Integer(arguments[:seconds] || 60)
     CoreTests::FUZZ.binaries.each do |binary|

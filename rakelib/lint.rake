@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # What is ours in C: not upb, not what protoc generated.
-c_files = Dir["ext/memprofiler/{*,{core,vm}/*}.{c,h}", "spec/{apps,core}/*.{c,h}", "bench/**/*.{c,h}"]
+c_files = Dir["ext/memprofiler/{*,{core,vm}/*}.{c,h}", "spec/{apps,core,support}/*.{c,h}", "bench/**/*.{c,h}"]
 
 shell_files = Dir[".ci/run", "{bin,script,bench}/*"].select do |name|
   File.file?(name) && File.foreach(name).first&.match?(/\A#!.*sh$/)

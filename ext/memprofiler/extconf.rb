@@ -55,7 +55,8 @@ append_cflags(%w[-std=gnu11 -fvisibility=hidden -ffunction-sections -fdata-secti
 append_ldflags(Platform::LINKER)
 
 if ENV["MEMPROFILER_ASAN"] == "1" # also keeps the assertions
-  sanitizer = "-fsanitize=address,undefined -fno-omit-frame-pointer"
+  # What undefined behaviour does is told by ending the process: a line on stderr could go unseen.
+  sanitizer = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
   # What rb_raise jumps over would stay poisoned on the stack, for whoever uses it next.
   stack = ["--param=asan-stack=0", "-mllvm -asan-stack=0"].find { |flag| try_cflags("#{sanitizer} #{flag}") }
   sanitizer = [sanitizer, stack].compact.join(" ")
@@ -66,7 +67,9 @@ else
 end
 
 if ENV["MEMPROFILER_DEV"] == "1" # Ruby's own headers would not pass as ours do
-  $CFLAGS << " -Wall -Wextra -Wconversion -Wshadow -Wcast-align -Werror"
+  require_relative "../../script/warnings"
+  # (Ruby's rb_scan_args is a macro with both in it.)
+  $CFLAGS << " " << [*Warnings.of(RbConfig::CONFIG["CC"]), "-Wno-vla", "-Wno-cast-qual"].join(" ")
   $INCFLAGS << " -isystem $(arch_hdrdir) -isystem $(hdrdir)"
 end
 

@@ -14,6 +14,7 @@
 #include "dice.h"
 #include "recorder.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 
 #define FUNCTIONS 24u
@@ -94,10 +95,14 @@ static inline uint64_t object_address(const program *p, uint32_t at)
 
 /* ---- names: as naming.c does, with what takes a name's place when memory is short ------------ */
 
-static inline uint32_t intern_text(mp_recorder *r, const char *format, uint32_t n)
+__attribute__((format(printf, 2, 3))) static inline uint32_t intern_text(mp_recorder *r,
+                                                                         const char *format, ...)
 {
     char text[32];
-    int length = snprintf(text, sizeof text, format, n);
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
     return mp_strings_intern(&r->strings, text, (size_t)length);
 }
 
@@ -159,7 +164,7 @@ static inline program *program_new(const mp_options *options)
     p->objects = calloc(OBJECTS, sizeof *p->objects);
     for (uint32_t i = 0; i < OBJECTS; i++) p->spare[p->n_spare++] = OBJECTS - 1 - i;
     if (!p->recorder) return p;
-    p->hidden = mp_refs_add_named(&p->recorder->classes, intern_text(p->recorder, "(hidden)", 0));
+    p->hidden = mp_refs_add_named(&p->recorder->classes, intern_text(p->recorder, "(hidden)"));
     for (uint32_t s = 0; s < SHAPES; s++) {
         uint32_t depth = p->shape[s].depth = 2 + s % (DEPTH - 2);
         /* The outermost frame's line tells shapes apart; functions may repeat in a stack. */

@@ -237,7 +237,7 @@ static void test_no_memory(void)
     dice d = dice_new(3);
     made *m = make(60, &d);
     mp_buffer whole = {0}, out = {0};
-    mp_fitted fitted;
+    mp_fitted fitted = {0};
     CHECK_INT(mp_pprof_encode(&m->profile, &whole), MP_OK);
     mp_fit_limits limits = {30, 5, 1000};
     int error = MP_ENOMEM;

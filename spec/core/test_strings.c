@@ -207,7 +207,10 @@ static void test_functions(uint64_t seed, uint32_t functions_cap, uint32_t locat
                 continue;
             }
             if (model[f].location[line]) CHECK_UINT(id, model[f].location[line]);
-            if (!model[f].location[line]) places++, held++;
+            if (!model[f].location[line]) {
+                places++;
+                held++;
+            }
             model[f].location[line] = id;
             CHECK_UINT(mp_locations_at(&functions, id)->record.refs,
                        ++model[f].location_refs[line]);
@@ -216,7 +219,8 @@ static void test_functions(uint64_t seed, uint32_t functions_cap, uint32_t locat
             mp_locations_release(&functions, model[f].location[line]);
             if (--model[f].location_refs[line]) continue;
             model[f].location[line] = 0;
-            places--, held--;
+            places--;
+            held--;
             if (model[f].refs + held == 0) made--;
         }
         CHECK_UINT(functions.functions.slabs.in_use, made);

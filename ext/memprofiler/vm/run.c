@@ -36,12 +36,10 @@ static int name_kinds(mp_run *run)
     mp_recorder *recorder = run->recorder;
     for (int kind = 0; kind < MP_KINDS; kind++) {
         char text[64];
-        const char *name = mp_kind_name(kind);
         /* A hidden String is the usual owner of bytes that visible ones share. */
-        const char *format = kind >= MP_KIND_IMEMO                 ? "(imemo %s)"
-                             : kind == T_STRING || kind == T_ARRAY ? "(hidden %s: shared contents)"
-                                                                   : "(hidden %s)";
-        snprintf(text, sizeof text, format, name);
+        snprintf(text, sizeof text, "(%s %s%s)", kind >= MP_KIND_IMEMO ? "imemo" : "hidden",
+                 mp_kind_name(kind),
+                 kind == T_STRING || kind == T_ARRAY ? ": shared contents" : "");
         uint32_t string = mp_strings_intern(&recorder->strings, text, strlen(text));
         if (string == MP_STRING_NONE) return MP_ENOMEM;
         run->kinds[kind] = mp_refs_add_named(&recorder->classes, string);
