@@ -19,9 +19,9 @@
 
 #include <stdlib.h>
 
-#define M_OBJECTS 1024u /* addresses there are: a power of two, as those below */
-#define M_FRAMES 64u
-#define M_KLASSES 32u
+#define M_OBJECTS 512u /* addresses there are: a power of two, as those below */
+#define M_FRAMES 16u
+#define M_KLASSES 16u
 #define M_THREADS 16u
 #define M_DEPTH 6u /* max_depth */
 #define M_SETS 10u

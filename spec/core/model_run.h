@@ -68,6 +68,7 @@ static inline void model_act(model_run *run)
     mp_recorder *r = m->recorder;
     model_source *source = &m->source;
     uint32_t which = model_roll(source, 128), at = model_roll(source, M_OBJECTS);
+    for (uint32_t i = 0; i < M_OBJECTS && !m->objects[at].tracked; i++) at = (at + 1) % M_OBJECTS;
     bool copying = model_copying(run);
     if (m->frozen) {
         model_act_after_stop(run, which);
