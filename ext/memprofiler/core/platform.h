@@ -10,8 +10,6 @@
 #ifndef MEMPROFILER_CORE_PLATFORM_H
 #define MEMPROFILER_CORE_PLATFORM_H
 
-#include <limits.h>
-#include <signal.h>
 #include <stdint.h>
 
 #ifndef __GNUC__
@@ -21,6 +19,9 @@
 #if UINTPTR_MAX < UINT64_MAX || !defined(__SIZEOF_INT128__)
 #error "memprofiler needs a 64-bit system"
 #endif
+
+#include <limits.h>
+#include <signal.h>
 
 /* ---- the compiler ---------------------------------------------------------------------------- */
 
