@@ -48,6 +48,11 @@ RSpec.describe "script/ruby-suite" do
   end
 
   describe "the explained ones" do
+    it "are told with their Rubies and intervals" do
+      rows = File.readlines(Suites::Explained::DOCUMENT).grep(/^\| `/)
+      expect(rows).to all(match(/^\| `test\S+ [^`]+`[^|]*\| \d\.\d(, \d\.\d)* \| \d+(, \d+)* \|[^|]+\|[^|]+\|$/)).and(be_any)
+    end
+
     it "are the document's rows for this Ruby and mode" do
       Tempfile.create do |file|
         file.write("| tests | Rubies | at | what | why |\n|---|---|---|---|---|\n" \

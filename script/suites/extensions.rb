@@ -23,12 +23,12 @@ module Suites
       return @folder if File.exist?(done)
 
       FileUtils.rm_rf(@folder)
-      failed = Dir.glob(@extconfs, base: @source).sort.reject { |name| build(name) }
+      failed = Dir.glob(@extconfs, base: @source).sort.reject { |name| built?(name) }
       File.write(done, failed.map { |name| "#{name}\n" }.join)
       @folder
     end
 
-    # @return [Array<String>] those that couldn't be built
+    # @return [Array<String>] those that couldn't be built, other platforms' too
     def missing
       File.readlines(done, chomp: true).map { |name| File.dirname(name) }
     end
@@ -39,19 +39,12 @@ module Suites
       File.join(@folder, "done")
     end
 
-    def build(name)
+    def built?(name)
       work = File.join(@folder, "build", File.dirname(name))
       FileUtils.mkdir_p(work)
       ran?(work, RbConfig.ruby, "-rmkmf", File.join(@source, name)) &&
-        (another_platforms?(work) ||
-         ran?(work, "make", "install", "optflags=-O1", "top_srcdir=#{@source}", "sitearchdir=#{@folder}",
-              "sitelibdir=#{@folder}"))
-    end
-
-    # mkmf's dummy Makefile, or none, is there then.
-    def another_platforms?(work)
-      makefile = File.join(work, "Makefile")
-      !File.exist?(makefile) || !File.read(makefile).match?(/^install:/)
+        ran?(work, "make", "install", "optflags=-O1", "top_srcdir=#{@source}", "sitearchdir=#{@folder}",
+             "sitelibdir=#{@folder}")
     end
 
     def ran?(work, *command)

@@ -36,7 +36,7 @@ module Suites
     def set_up
       @folder = @source.call { yield "fetching its source" }
       @gems&.call { yield "installing the gems that its tests need" }
-      build { |missing| yield "#{missing} can't be built, so its tests fail" } if @extconfs
+      build { |missing| yield "#{missing} can't be built here; tests that need it fail, in all modes" } if @extconfs
     end
 
     # RUBYLIB: tests start Rubies that need the extensions.
