@@ -20,7 +20,7 @@ RSpec.describe "Memory that runs out" do
   after(:all) { FileUtils.rm_rf(@dir) }
 
   # Its answer: how many calls there are, and what was wrong, by call.
-  PROGRAM = <<~'RUBY'
+  NO_MEMORY_PROGRAM = <<~'RUBY'
     require "fiddle"
     require "tmpdir"
     Fiddle.dlopen(nil).then do |shim|
@@ -103,7 +103,7 @@ RSpec.describe "Memory that runs out" do
   it "gives a clear error or a counted drop, at every call, and all goes on afterwards" do
     skip_or_fail("needs glibc and a C compiler") unless @built && RUBY_PLATFORM.include?("linux")
     preload = [@shim, ENV["LD_PRELOAD"]].compact.join(" ")
-    result = Child.ruby("first, further = #{[FIRST, FURTHER]}\n#{PROGRAM}", env: { "LD_PRELOAD" => preload })
+    result = Child.ruby("first, further = #{[FIRST, FURTHER]}\n#{NO_MEMORY_PROGRAM}", env: { "LD_PRELOAD" => preload })
     calls, wrong = result.value
     expect(wrong).to be_empty, -> { "#{wrong}\n#{result.err.lines.first(40).join}" }
     expect(calls).to be > FIRST + FURTHER

@@ -7,7 +7,7 @@ require_relative "../support/raw_tool"
 # by an allocation that collects, is missing from the events that a profiler sees.
 RSpec.describe Memprofiler::Collector, "beside a tool in whose hooks events are lost" do
   # `early` objects die while the tool misbehaves, `late` ones live.
-  PROGRAM = <<~RUBY
+  LOST_EVENTS_PROGRAM = <<~RUBY
     require "raw_tool"
     Bait = Class.new # the tool's hook misbehaves when one of these is made
     def held(count) = Array.new(count) { Kept.new }
@@ -43,7 +43,7 @@ RSpec.describe Memprofiler::Collector, "beside a tool in whose hooks events are 
   RUBY
 
   def misbehave(manner, liveness, kind)
-    OtherTools.value(PROGRAM + <<~RUBY, options: RawTool.options)
+    OtherTools.value(LOST_EVENTS_PROGRAM + <<~RUBY, options: RawTool.options)
       misbehave(Memprofiler::Collector.new(interval: 1, liveness: :#{liveness}), :#{manner}, :#{kind})
     RUBY
   end
@@ -88,7 +88,7 @@ RSpec.describe Memprofiler::Collector, "beside a tool in whose hooks events are 
 
       # An address that the profiler knows as a class' may be another's then.
       it "when a sweep ends in it: new classes don't get the names of dead ones" do
-        names, here = OtherTools.value(PROGRAM + <<~RUBY, options: RawTool.options)
+        names, here = OtherTools.value(LOST_EVENTS_PROGRAM + <<~RUBY, options: RawTool.options)
           def classes(name) = Array.new(500) { |i| Object.const_set("\#{name}\#{i}", Class.new) }
           def instances(classes) = classes.map(&:new)
           collector = Memprofiler::Collector.new(interval: 1, liveness: :#{liveness}).start
