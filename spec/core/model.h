@@ -29,15 +29,15 @@
 
 enum { M_OBJECT, M_FRAME, M_KLASS, M_THREAD, M_KINDS };
 
-/* Where decisions come from: bytes, until there are none, or dice. */
+/* Where decisions come from: bytes, if there are any, and then dice. */
 typedef struct {
-    const uint8_t *at, *end; /* at == NULL: dice */
+    const uint8_t *at, *end;
     dice dice;
 } model_source;
 
 static inline uint32_t model_roll(model_source *source, uint32_t sides)
 {
-    if (!source->at) return dice_roll(&source->dice, sides);
+    if (source->at == source->end) return dice_roll(&source->dice, sides);
     uint32_t value = 0;
     for (uint32_t reach = 1; reach < sides && source->at < source->end; reach <<= 8) {
         value = value << 8 | *source->at++;

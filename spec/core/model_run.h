@@ -114,14 +114,13 @@ static inline void model_act(model_run *run)
     }
 }
 
-/* `faults`: memory may fail. `acts`: how many, unless bytes run out before. */
+/* `faults`: memory may fail. `acts`: how many. */
 static inline void model_live_through(model_source source, bool faults, uint32_t acts)
 {
     model_run run = {.m = model_new(source)};
     model *m = run.m;
     unsigned long failed = checks_failed;
     for (uint32_t i = 0; i < acts && checks_failed == failed; i++) {
-        if (m->source.at && m->source.at == m->source.end) break;
         if (faults && model_roll(&m->source, 60) == 0) {
             mp_mem_fail_after(model_roll(&m->source, 30));
             m->exact = false;
@@ -132,7 +131,7 @@ static inline void model_live_through(model_source source, bool faults, uint32_t
     }
     mp_mem_fail_after(-1);
     for (uint32_t i = 0; i < M_SNAPSHOTS; i++) model_flush_end(&run.flushes[i]);
-    for (unsigned labels = 0; labels < 16 && checks_failed == failed; labels++) {
+    for (unsigned labels = 0; labels < 16 && checks_failed == failed; labels += 5) {
         model_flush_whole(&run, labels);
     }
     model_name_all(m);
