@@ -37,7 +37,8 @@ module Suites
       @version = version
       cache = ENV["XDG_CACHE_HOME"] || File.join(Dir.home, ".cache")
       @apt = File.join(cache, "memprofiler", "sources", "apt")
-      @home = File.join(cache, "memprofiler", "sources", [package, version].compact.join("_"))
+      name = [package, version].compact.join("_").gsub(/[^\w.-]/, "_") # some tests take their path for a pattern
+      @home = File.join(cache, "memprofiler", "sources", name)
     end
 
     # @return [String] the folder
