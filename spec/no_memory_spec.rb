@@ -7,7 +7,7 @@ require "open3"
 # gets an error that says so, or a drop is counted. It goes on, and what is written can be read.
 # (test_faults.c does the same to each table; what Ruby itself allocates is Ruby's affair.)
 RSpec.describe "Memory that runs out" do
-  # MEMPROFILER_FAULTS=all: every call, in both ways.
+  # NO_MEMORY=all: every call, in both ways.
   FIRST = 120
   FURTHER = 120
 
@@ -77,7 +77,7 @@ RSpec.describe "Memory that runs out" do
     calls = refuse_count
     numbers = (0..calls).to_a
     tries = numbers.product([0, 1])
-    unless ENV["MEMPROFILER_FAULTS"] == "all"
+    unless ENV["NO_MEMORY"] == "all"
       tries = (numbers.first(first) + numbers.drop(first).sample(further, random: Random.new(1))).map { |n| [n, n % 2] }
     end
     wrong = tries.filter_map do |n, all|
