@@ -110,7 +110,7 @@ RSpec.describe "files and their folders", :command do
           expect { profile.write(path) }.to raise_error(Memprofiler::WriteError, /there already, and is never replaced/)
           profile.write("#{@dir}/one")
           expect(main("merge", path, "#{@dir}/one").to_a).to eq([1, "", "memprofiler merge: #{path}: there is something already, and it's never replaced\n"])
-          expect(Child.value(<<~RUBY)).to eq([true, 1, ".2.pb.gz", 1])
+          expect(Child.value(<<~RUBY)).to eq([true, 1, "_2.pb.gz", 1])
             Memprofiler.start
             Dir.mkdir("profiles")
             victim = #{victim.dump}

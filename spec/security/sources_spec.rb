@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "bundler"
 require "digest"
 require "ripper"
 require "rubygems/package"
@@ -41,9 +42,9 @@ RSpec.describe "sources and the gem" do
   end
 
   it "ask for exact versions of all development gems" do
-    names = File.readlines(File.join(root, "Gemfile")).grep(/^\s*gem /)
-    expect(names.size).to be > 10
-    expect(names.grep_v(/^\s*gem "[\w-]+", (?:"\d+(?:\.\d+)+"|RUBY_VERSION < "3\.3" \? "[\d.]+" : "[\d.]+"|OpenSSL::VERSION)(?: #.*)?$/)).to eq([])
+    gemfile = Bundler::Dsl.new.tap { |dsl| dsl.eval_gemfile(File.join(root, "Gemfile")) }
+    expect(gemfile.dependencies.size).to be > 20
+    expect(gemfile.dependencies.reject { |gem| gem.requirement.exact? }).to eq([])
   end
 
   describe "the gem" do
@@ -84,8 +85,10 @@ RSpec.describe "sources and the gem" do
         expect(files.size).to be > 100
         expect(files.select { |path| File.lstat(path).mode.anybits?(0o7022) }).to eq([])
         text = files.reject { |path| path.include?("/vendor/") }.to_h { |path| [path, File.binread(path)] }
-        home = [root, Dir.home, (ENV["USER"].to_s.size > 5 ? ENV["USER"] : nil)].compact
-        expect(text.select { |_, bytes| home.any? { |word| bytes.include?("#{word}/") } || bytes.match?(/-----BEGIN|AKIA[0-9A-Z]{16}|ghp_\w{30}|glpat-|xox[bp]-/n) }.keys).to eq([])
+        # (In a chroot the checkout is /memprofiler, which the sources have for other reasons.)
+        folders = [Dir.home, *(root if root.count("/") > 1)]
+        home = %r{(?<!\w)(?:#{folders.map { |path| Regexp.escape(path) }.join("|")})/}n
+        expect(text.select { |_, bytes| bytes.match?(home) || bytes.match?(/-----BEGIN|AKIA[0-9A-Z]{16}|ghp_\w{30}|glpat-|xox[bp]-/n) }.keys).to eq([])
       end
     end
 
