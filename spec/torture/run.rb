@@ -50,8 +50,8 @@ loop do
   end
   unless status.success?
     failed << seed
-    warn output.lines.last(60).join if output.lines.size < 400
-    warn output.lines.first(40).join if output.lines.size >= 400
+    told = output.scrub("?").split(/^-- Other runtime information/, 2).first.lines # a crash goes on with what was loaded and mapped
+    warn told.size < 400 ? told.last(200).join : told.first(200).join
     warn "torture: seed #{seed} failed (#{status}): ruby spec/torture/run.rb --seed #{seed} --programs 1 --steps #{steps} --threads #{threads} #{deeds.join(" ")}"
   end
   seed += 1
