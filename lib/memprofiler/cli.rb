@@ -2,6 +2,7 @@
 
 require_relative "version"
 require_relative "errors"
+require_relative "report/text" # at once: what complains may have no descriptor left
 
 module Memprofiler
   # The command line: finds the subcommand, and turns what goes wrong into one
@@ -102,7 +103,6 @@ module Memprofiler
     # @param text [String] one line; a file's name in it may be anybody's
     # @api private
     def self.complain(text)
-      require_relative "report/text"
       $stderr.write("#{Report::Text.printable(text)}\n")
     rescue SystemCallError, IOError
       nil # there's nobody to tell
