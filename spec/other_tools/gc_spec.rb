@@ -99,9 +99,10 @@ RSpec.describe Memprofiler::Collector, "beside what steers the garbage collector
     "GC.compact" => ["$middle = -> { GC.compact }", ""],
     "GC.auto_compact" => ["GC.auto_compact = true", "GC.auto_compact = false"],
     "GC.verify_compaction_references" =>
-      ["$middle = -> { GC.verify_compaction_references(toward: :empty, **(RUBY_VERSION < '3.2' ? { double_heap: true } : { expand_heap: true })) }", "$middle = nil"]
+      ["$middle = -> { GC.verify_compaction_references(toward: :empty, expand_heap: true) }", "$middle = nil"]
   }.each do |name, (on, off)|
-    it "#{name}: nobody is lost by moving", if: GC.respond_to?(:compact) do
+    # (Ruby 3.1.2 itself crashes in 3 of 8 such programs without a collector, in the last of them.)
+    it "#{name}: nobody is lost by moving", if: GC.respond_to?(:compact) && (RUBY_VERSION >= "3.2" || !name.include?("verify")) do
       answer = rounds(<<~RUBY)
         def tool_start = (#{on})
         def tool_stop = (#{off}; [GC.auto_compact, $kept.map(&:class).tally.inspect])
