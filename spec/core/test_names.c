@@ -57,6 +57,12 @@ static void test_control_characters(void)
     check_clean("\xc2", "\xc2"); /* cut short */
     check_clean("\xe2\x80", "\xe2\x80");
     check_clean("\xe2\x80\xc2\x9b", "\xe2\x80?");
+    /* What an address kept apart. */
+    check_clean("\xc2:0x12345678\x9b"
+                "31m",
+                "?31m");
+    check_clean("\xe2\x80:0x123456789\xae", "?");
+    check_clean("\xe2:0x123456789\x81:0x123456789\xa6", "?");
     char text[] = ":0x00007f0123456789\x1b[0m\xc2\x85";
     CHECK_BYTES(text, mp_text_clean(text, strlen(text), text), ":0x00007f0123456789?[0m?", 24);
 }

@@ -17,30 +17,38 @@ static size_t address_length(const char *at, size_t left)
 }
 
 /*
- * How many bytes at the beginning are a character that a terminal obeys, or that has text shown in
- * another order than it stands in: 0 for all others.
+ * How many bytes at the end are a character that a terminal obeys, or that has text shown in another
+ * order than it stands in: 0 for all others.
  */
-static size_t unsafe_length(const char *at, size_t left)
+static size_t unsafe_length(const char *out, size_t length)
 {
-    const unsigned char *c = (const unsigned char *)at;
-    if (c[0] < 0x20 || c[0] == 0x7f) return 1;
-    if (c[0] < 0xc2 || left < 2) return 0;
-    if (c[0] == 0xc2) return c[1] >= 0x80 && c[1] <= 0x9f ? 2 : 0; /* U+0080-009F */
-    if (c[0] == 0xd8) return c[1] == 0x9c ? 2 : 0;                 /* U+061C */
-    if (c[0] != 0xe2 || left < 3) return 0;
-    if (c[1] == 0x80 && (c[2] == 0x8e || c[2] == 0x8f || (c[2] >= 0xa8 && c[2] <= 0xae)))
-        return 3;                                                /* U+200E, 200F, 2028-202E */
-    return c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9 ? 3 : 0; /* U+2066-2069 */
+    const unsigned char *end = (const unsigned char *)out + length;
+    unsigned last = end[-1];
+    if (last < 0x20 || last == 0x7f) return 1;
+    if (length < 2) return 0;
+    if (end[-2] == 0xc2) return last >= 0x80 && last <= 0x9f ? 2 : 0; /* U+0080-009F */
+    if (end[-2] == 0xd8) return last == 0x9c ? 2 : 0;                 /* U+061C */
+    if (length < 3 || end[-3] != 0xe2) return 0;
+    if (end[-2] == 0x80 && (last == 0x8e || last == 0x8f || (last >= 0xa8 && last <= 0xae)))
+        return 3;                                                   /* U+200E, 200F, 2028-202E */
+    return end[-2] == 0x81 && last >= 0xa6 && last <= 0xa9 ? 3 : 0; /* U+2066-2069 */
+}
+
+/* Looks at what is written, not at what is read: bytes may meet there that were apart. */
+static size_t append(char *out, size_t length, char byte)
+{
+    out[length++] = byte;
+    size_t unsafe = unsafe_length(out, length);
+    if (!unsafe) return length;
+    length -= unsafe;
+    out[length++] = '?';
+    return length;
 }
 
 size_t mp_text_clean(const char *text, size_t length, char *out)
 {
     size_t to = 0;
-    for (size_t from = 0; from < length;) {
-        size_t unsafe = unsafe_length(text + from, length - from);
-        out[to++] = unsafe ? '?' : text[from];
-        from += unsafe ? unsafe : 1;
-    }
+    for (size_t from = 0; from < length; from++) to = append(out, to, text[from]);
     return to;
 }
 
@@ -63,9 +71,7 @@ size_t mp_name_clean(const char *name, size_t length, char out[MP_NAME_MAX])
             memcpy(out + to, cut, cut_length);
             return to + cut_length;
         }
-        size_t unsafe = unsafe_length(name + from, length - from);
-        out[to++] = unsafe ? '?' : name[from];
-        from += unsafe ? unsafe : 1;
+        to = append(out, to, name[from++]);
     }
     return to;
 }
