@@ -10,25 +10,14 @@ static inline void model_name_frame(model *m, uint32_t id)
 {
     mp_recorder *r = m->recorder;
     uint32_t number = model_number(m, M_FRAME, mp_refs_at(&r->frames, id)->address);
-    uint32_t f = m->things[M_FRAME][number].what, function = 0;
+    uint32_t f = m->things[M_FRAME][number].what;
     char text[32];
     snprintf(text, sizeof text, "f%u", f / 2);
     uint32_t name = model_intern(m, text);
     snprintf(text, sizeof text, "app/%u.rb", f % 3);
     uint32_t file = model_intern(m, text);
-    if (name != MP_STRING_NONE && file != MP_STRING_NONE) {
-        function = mp_functions_intern(&r->functions, name, 0, file, f);
-    } else {
-        if (name != MP_STRING_NONE) mp_strings_release(&r->strings, name);
-        if (file != MP_STRING_NONE) mp_strings_release(&r->strings, file);
-    }
-    if (function && f >= M_OURS) {
-        mp_functions_at(&r->functions, function)->flags |= MP_FUNCTION_OURS;
-    }
-    if (!function) {
-        function = mp_refs_at(&r->frames, MP_FRAME_OVERFLOW)->name;
-        mp_functions_retain(&r->functions, function);
-    }
+    uint32_t flags = f >= M_OURS ? MP_FUNCTION_OURS : 0;
+    uint32_t function = mp_recorder_function(r, name, file, f, flags);
     mp_refs_name(&r->frames, id, function, 0);
 }
 

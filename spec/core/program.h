@@ -110,19 +110,10 @@ static inline void name_frame(program *p, uint32_t id)
 {
     mp_recorder *r = p->recorder;
     uint64_t n = (mp_refs_at(&r->frames, id)->address - p->moved - FRAME_BASE) >> 6;
-    uint32_t f = (uint32_t)(n / 2 % FUNCTIONS), function = 0;
+    uint32_t f = (uint32_t)(n / 2 % FUNCTIONS);
     /* Two functions share each name. */
     uint32_t name = intern_text(r, "f%u", f / 2), file = intern_text(r, "app/%u.rb", f % 3);
-    if (name != MP_STRING_NONE && file != MP_STRING_NONE) {
-        function = mp_functions_intern(&r->functions, name, 0, file, f);
-    } else {
-        if (name != MP_STRING_NONE) mp_strings_release(&r->strings, name);
-        if (file != MP_STRING_NONE) mp_strings_release(&r->strings, file);
-    }
-    if (!function) {
-        function = mp_refs_at(&r->frames, MP_FRAME_OVERFLOW)->name;
-        mp_functions_retain(&r->functions, function);
-    }
+    uint32_t function = mp_recorder_function(r, name, file, f, 0);
     mp_refs_name(&r->frames, id, function, 0);
 }
 

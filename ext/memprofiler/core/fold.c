@@ -9,6 +9,25 @@ enum {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
+uint32_t mp_recorder_function(mp_recorder *r, uint32_t name, uint32_t file, uint32_t line,
+                              uint32_t flags)
+{
+    uint32_t function = 0;
+    if (name != MP_STRING_NONE && file != MP_STRING_NONE) {
+        function = mp_functions_intern(&r->functions, name, 0, file, line);
+    } else {
+        if (name != MP_STRING_NONE) mp_strings_release(&r->strings, name);
+        if (file != MP_STRING_NONE) mp_strings_release(&r->strings, file);
+    }
+    if (function) {
+        mp_functions_at(&r->functions, function)->flags |= flags;
+        return function;
+    }
+    function = mp_refs_at(&r->frames, MP_FRAME_OVERFLOW)->name;
+    mp_functions_retain(&r->functions, function);
+    return function;
+}
+
 static int pending(const mp_refs *refs, uint32_t id)
 {
     return id && mp_refs_at(refs, id)->state == MP_REF_PENDING;

@@ -139,6 +139,12 @@ uint32_t mp_recorder_stack(mp_recorder *recorder, const uintptr_t *frames, const
 static inline void mp_recorder_marked(mp_recorder *recorder);
 /* Frames moved, or a raw stack's number is given back. */
 void mp_recorder_forget_stacks(mp_recorder *recorder);
+/*
+ * The function of a frame, from strings that it takes over the references on, with a reference for the
+ * caller. Where one of them, or it, found no room (MP_STRING_NONE), that of (overflow).
+ */
+uint32_t mp_recorder_function(mp_recorder *recorder, uint32_t name, uint32_t file, uint32_t line,
+                              uint32_t flags);
 /* The number of a class or thread by its address; the overflow class, or thread 0, when full. */
 uint32_t mp_recorder_class(mp_recorder *recorder, uintptr_t klass);
 uint32_t mp_recorder_thread(mp_recorder *recorder, uintptr_t thread);

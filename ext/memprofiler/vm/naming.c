@@ -147,28 +147,14 @@ static int is_ours(const frame_names *names)
            starts_with(names->class_path, "Memprofiler::", 13);
 }
 
-/* Its function, with a reference for the caller; that of (overflow) when the tables are full. */
+/* With a reference for the caller. */
 static uint32_t function_of(mp_run *run, const frame_names *names)
 {
-    mp_recorder *recorder = run->recorder;
-    uint32_t file = 0;
+    uint32_t flags = is_ours(names) ? MP_FUNCTION_OURS : 0;
+    if (equals(names->name, "<main>")) flags |= MP_FUNCTION_MAIN;
     uint32_t name = intern_value(run, names->name);
-    if (!NIL_P(names->file)) file = intern_value(run, names->file);
-    uint32_t function = 0;
-    if (name != MP_STRING_NONE && file != MP_STRING_NONE) {
-        function = mp_functions_intern(&recorder->functions, name, 0, file, (uint32_t)names->line);
-    } else if (name != MP_STRING_NONE) {
-        mp_strings_release(&recorder->strings, name);
-    }
-    if (function) {
-        mp_function *made = mp_functions_at(&recorder->functions, function);
-        if (is_ours(names)) made->flags |= MP_FUNCTION_OURS;
-        if (equals(names->name, "<main>")) made->flags |= MP_FUNCTION_MAIN;
-        return function;
-    }
-    function = mp_refs_at(&recorder->frames, MP_FRAME_OVERFLOW)->name;
-    mp_functions_retain(&recorder->functions, function);
-    return function;
+    uint32_t file = NIL_P(names->file) ? 0 : intern_value(run, names->file);
+    return mp_recorder_function(run->recorder, name, file, (uint32_t)names->line, flags);
 }
 
 static void name_frame(naming *now, uint32_t id, VALUE frame)
