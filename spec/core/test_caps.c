@@ -179,6 +179,56 @@ static void test_room_again(void)
     program_free(p);
 }
 
+/* A function whose name, or file, found no room leaves the other one as it was. */
+static void test_function_without_room(void)
+{
+    program *p = exact_program(5);
+    mp_recorder *r = p->recorder;
+    uint32_t known = mp_strings_intern(&r->strings, "app.rb", 6);
+    r->strings.slabs.cap = r->strings.slabs.in_use;
+    uint32_t overflow = mp_refs_at(&r->frames, MP_FRAME_OVERFLOW)->name;
+    for (int i = 0; i < 4; i++) {
+        uint32_t again = mp_strings_intern(&r->strings, "app.rb", 6);
+        uint32_t none = mp_strings_intern(&r->strings, "too late", 8);
+        CHECK_UINT(none, MP_STRING_NONE);
+        uint32_t function =
+            mp_recorder_function(r, i % 2 ? again : none, i % 2 ? none : again, 1, 0);
+        CHECK_UINT(function, overflow);
+        mp_functions_release(&r->functions, function);
+    }
+    CHECK_UINT(mp_strings_at(&r->strings, known)->refs, 1);
+    mp_strings_release(&r->strings, known);
+    audit(r);
+    program_free(p);
+}
+
+/* It was by type that they had room. */
+static void test_late_classes_without_room(void)
+{
+    program *p = exact_program(6);
+    mp_recorder *r = p->recorder;
+    int line = 1;
+    uintptr_t frame = FRAME_BASE;
+    uint32_t stack = mp_recorder_stack(r, &frame, &line, 1, 0), by_type = mp_recorder_class(r, 64);
+    r->classes.slabs.cap = r->classes.slabs.in_use;
+    for (uint64_t i = 1; i <= 10; i++) {
+        uint64_t address = i << 20;
+        int later = i > 5;
+        uint32_t klass = later ? by_type : mp_recorder_class(r, (uintptr_t)(128 * i));
+        mp_recorder_sample(r, &(mp_allocation){.stack = stack,
+                                               .klass = klass,
+                                               .address = address,
+                                               .size = 40,
+                                               .class_later = later});
+        uint32_t live = mp_live_find(&r->live, address);
+        if (later) mp_recorder_class_known(r, live, mp_recorder_class(r, (uintptr_t)(128 * i)));
+        CHECK_UINT(mp_site_at(&r->raw_sites, mp_live_at(&r->live, live)->site)->klass,
+                   r->overflow_class);
+        CHECK_UINT(r->counts.overflow, i);
+    }
+    program_free(p);
+}
+
 /* ---- live samples ---------------------------------------------------------------------------- */
 
 /*
@@ -258,6 +308,8 @@ static void test_flush_without_room_for_strings(void)
 int main(void)
 {
     test_full_tables();
+    test_function_without_room();
+    test_late_classes_without_room();
     test_full_words();
     test_full_bytes();
     test_room_again();

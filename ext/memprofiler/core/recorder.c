@@ -357,6 +357,9 @@ int mp_recorder_class_known(mp_recorder *r, uint32_t live, uint32_t klass)
     mp_site *site = mp_site_at(&r->raw_sites, entry->site);
     if (klass && klass != site->klass) {
         uint32_t better = raw_site(r, site->stack, klass, site->thread, site->labels);
+        /* With the stack it was counted already. */
+        if ((!better || klass == r->overflow_class) && site->stack != r->overflow_stack)
+            r->counts.overflow++;
         if (better) {
             mp_site_at(&r->raw_sites, better)->record.refs++;
             mp_raw_site_release(r, entry->site);
