@@ -213,6 +213,26 @@ RSpec.describe Memprofiler::Collector, "labels" do
       20.times { |i| expect(counts["t#{i}"]).to be >= 11 }
     end
 
+    # Of those that ended unnamed a few are kept, so that they can be asked.
+    it "stays known of the main thread, and of one that lives, however many come and go" do
+      collector = described_class.new(interval: 1).start
+      long = Thread.new { [Array.new(40) { Zoo::Animal.new }, Thread.stop] }
+      long.name = "long"
+      Thread.pass until long.stop?
+      Array.new(50) { Zoo::Animal.new }
+      900.times { Thread.new { (Thread.current.name = "short") && Zoo::Animal.new }.join }
+      GC.start
+      animals = collector.flush(labels: %i[thread class]).samples.select { |sample| sample.labels["class"] == "Zoo::Animal" }
+      counts = animals.group_by { |sample| sample.labels["thread"] }
+                      .transform_values { |samples| samples.sum { |sample| sample.values[:alloc_objects] } }
+      expect(counts.values_at("main", "long")).to eq([50, 40])
+      expect(counts.values_at("short", "(thread)").compact.sum).to eq(900)
+      expect(counts["short"]).to be >= 30
+    ensure
+      long&.kill&.join
+      collector&.stop
+    end
+
     it "follows a thread that names itself" do
       collector = described_class.new(interval: 1).start
       held = Array.new(3) { |i| Thread.new { (Thread.current.name = "self #{i}") && Array.new(20) { Zoo::Animal.new } }.value }

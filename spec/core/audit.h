@@ -102,6 +102,7 @@ static inline void audit_addressed(const mp_refs *refs, const uint32_t *found, u
 
 static inline void audit_named(const mp_recorder *r, audit_refs *found)
 {
+    found->strings[r->unnamed_thread]++; /* there for ever */
     for (uint32_t id = 1; id <= r->named_stacks.slabs.top; id++) {
         const mp_stack *stack = mp_stacks_at(&r->named_stacks, id);
         CHECK(stack->refs > 0); /* for ever */

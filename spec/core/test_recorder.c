@@ -258,8 +258,40 @@ static void test_determinism(void)
     for (int i = 0; i < 2; i++) program_free(p[i]);
 }
 
+/* Threads that are not kept until they have names: what they are called then. */
+static void test_threads_gone(void)
+{
+    mp_options options = {.interval = 1, .track_one_in = 1, .max_depth = 8};
+    mp_recorder *r = mp_recorder_new(&options);
+    uint32_t ids[6];
+    for (uint32_t i = 0; i < 6; i++) {
+        ids[i] = mp_recorder_thread(r, 64 * (i + 1));
+        mp_refs_retain(&r->threads, ids[i]);
+    }
+    mp_refs_name(&r->threads, ids[5], mp_strings_intern(&r->strings, "five", 4), 0);
+    mp_recorder_thread_gone(r, ids[0]);
+    CHECK_UINT(mp_refs_at(&r->threads, ids[0])->name, r->unnamed_thread);
+    CHECK_INT(mp_refs_at(&r->threads, ids[0])->state, MP_REF_DEAD);
+    r->kept_threads = 2; /* the newest: 4 and 3 */
+    mp_recorder_lost(r);
+    for (uint32_t i = 0; i < 6; i++) {
+        const mp_ref *ref = mp_refs_at(&r->threads, ids[i]);
+        CHECK_INT(ref->state, i == 3 || i == 4 ? MP_REF_PENDING : MP_REF_DEAD);
+        if (i < 3) CHECK_UINT(ref->name, r->unnamed_thread);
+        CHECK_UINT(mp_refs_find(&r->threads, 64 * (i + 1)), i == 3 || i == 4 ? ids[i] : 0);
+    }
+    CHECK_UINT(r->threads.n_pending, 2);
+    mp_recorder_lost(r);
+    CHECK_UINT(r->threads.n_pending, 2);
+    CHECK_UINT(mp_strings_at(&r->strings, r->unnamed_thread)->refs, 4);
+    for (uint32_t i = 0; i < 6; i++) mp_refs_release(&r->threads, ids[i]);
+    CHECK_UINT(mp_strings_at(&r->strings, r->unnamed_thread)->refs, 1);
+    mp_recorder_release(r);
+}
+
 int main(void)
 {
+    test_threads_gone();
     static const unsigned whats[] = {0,
                                      LATE,
                                      ENDINGS,

@@ -35,6 +35,8 @@ static int make_up_places(mp_recorder *r)
     uint32_t name = mp_strings_intern(&r->strings, other, strlen(other));
     if (name == MP_STRING_NONE) return 0;
     r->overflow_class = mp_refs_add_named(&r->classes, name);
+    r->unnamed_thread = mp_strings_intern(&r->strings, "(thread)", 8);
+    if (r->unnamed_thread == MP_STRING_NONE) return 0;
 
     uint64_t overflow = (uint64_t)MP_FRAME_OVERFLOW << 32;
     r->overflow_stack = mp_stacks_intern(&r->raw_stacks, &overflow, 1);
@@ -76,6 +78,7 @@ mp_recorder *mp_recorder_new(const mp_options *options)
     mp_records_init(&r->named_sites, sizeof(mp_site), MP_SITE_KEY_WORDS, MP_CAP_SITES);
     mp_records_init(&r->label_sets, sizeof(mp_label_set), 1, UINT32_MAX - 1);
     mp_live_init(&r->live, UINT32_MAX); /* make_room sees to the cap */
+    r->kept_threads = UINT32_MAX;
     r->scratch = mp_malloc((options->max_depth + 1) * sizeof *r->scratch);
 
     if (!r->scratch || !make_up_places(r)) {
@@ -225,6 +228,29 @@ uint32_t mp_recorder_thread(mp_recorder *r, uintptr_t thread)
 {
     uint32_t id = mp_refs_find(&r->threads, thread);
     return id ? id : mp_refs_add(&r->threads, thread);
+}
+
+void mp_recorder_thread_gone(mp_recorder *r, uint32_t thread)
+{
+    if (mp_refs_at(&r->threads, thread)->state == MP_REF_PENDING) {
+        mp_strings_retain(&r->strings, r->unnamed_thread);
+        mp_refs_name(&r->threads, thread, r->unnamed_thread, 0);
+    }
+    mp_refs_die(&r->threads, thread);
+}
+
+/* Of which ones that is not known: all but those that are kept. */
+static void threads_lost(mp_recorder *r)
+{
+    mp_refs_die_all(&r->threads);
+    uint32_t id = r->threads.pending;
+    for (uint32_t kept = 0; id && kept < r->kept_threads; kept++) {
+        id = mp_refs_at(&r->threads, id)->link;
+    }
+    for (uint32_t next; id; id = next) {
+        next = mp_refs_at(&r->threads, id)->link;
+        mp_recorder_thread_gone(r, id);
+    }
 }
 
 /* ---- raw sites ------------------------------------------------------------------------------- */
@@ -432,7 +458,7 @@ void mp_recorder_lost(mp_recorder *r)
     mp_live_clear(&r->live);
     mp_refs_die_all(&r->frames);
     mp_refs_die_all(&r->classes);
-    mp_refs_die_all(&r->threads);
+    threads_lost(r);
     mp_recorder_forget_stacks(r);
 }
 

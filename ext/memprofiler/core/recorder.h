@@ -113,6 +113,8 @@ typedef struct {
     mp_stacks named_stacks;
     mp_records named_sites;
     uint32_t overflow_named_stack, overflow_named_site;
+    uint32_t unnamed_thread; /* a string: what threads are called that were gone before */
+    uint32_t kept_threads;   /* so many pending ones, the newest, are pinned; all until told */
     const mp_labels *labels; /* what the numbers of label sets mean; NULL: none is ever set */
     mp_records label_sets;   /* of mp_label_set */
     uint32_t stacks_named;   /* raw stacks up to this number have been looked at by name_stacks */
@@ -148,6 +150,8 @@ uint32_t mp_recorder_function(mp_recorder *recorder, uint32_t name, uint32_t fil
 /* The number of a class or thread by its address; the overflow class, or thread 0, when full. */
 uint32_t mp_recorder_class(mp_recorder *recorder, uintptr_t klass);
 uint32_t mp_recorder_thread(mp_recorder *recorder, uintptr_t thread);
+/* The object of this number is dead, be it named or pending. Allocates nothing. */
+void mp_recorder_thread_gone(mp_recorder *recorder, uint32_t thread);
 
 typedef struct {
     uint32_t stack, klass, thread, labels; /* labels: a set of label_sets.h */

@@ -3,7 +3,8 @@
  * yet, or no longer, by anything safer. One item goes through three states:
  *
  *   pending  the object was just seen in the hook; its name is not known. The owner keeps the
- *            object alive and in place (pins it) until it has been named.
+ *            object alive and in place (pins it) until it has been named. (Not all threads: see
+ *            mp_recorder_thread_gone.)
  *   named    `name` is known; the address is weak: it serves to recognise the object, and is
  *            forgotten when the object dies.
  *   dead     no address; `name` stays until the last reference goes.

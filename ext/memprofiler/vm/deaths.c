@@ -87,6 +87,14 @@ static void scan_refs(mp_refs *refs)
     }
 }
 
+static void scan_threads(mp_recorder *recorder)
+{
+    for (uint32_t id = 0; (id = mp_refs_next(&recorder->threads, id)) != 0;) {
+        VALUE thread = (VALUE)mp_refs_at(&recorder->threads, id)->address;
+        if (!mp_gc_marked(thread)) mp_recorder_thread_gone(recorder, id);
+    }
+}
+
 /*
  * Free hook: who has to be freed now. Another tool's hook that allocates, or collects, may have a part
  * of the sweep, or all of it, to itself: neither FREEOBJ nor GC_END_SWEEP come to anybody then.
@@ -142,7 +150,7 @@ void mp_run_marking_ended(mp_run *run)
         if (run->liveness == MP_LIVENESS_MARK) scan_live(run);
         scan_refs(&recorder->frames);
         scan_refs(&recorder->classes);
-        scan_refs(&recorder->threads);
+        scan_threads(recorder);
     }
     if (run->liveness == MP_LIVENESS_MARK) {
         recorder->completed = recorder->collections;

@@ -212,7 +212,6 @@ static void name_class(naming *now, uint32_t id, VALUE klass)
  */
 static VALUE read_thread(VALUE thread)
 {
-    if (thread == rb_thread_main()) return rb_str_new_cstr("main");
     VALUE name = rb_method_call(1, &thread, thread_name);
     if (RB_TYPE_P(name, T_STRING) && RSTRING_LEN(name) > 0) return name;
     VALUE text = rb_method_call(1, &thread, thread_to_s);
@@ -230,14 +229,17 @@ static void name_thread(naming *now, uint32_t id, VALUE thread)
 {
     mp_run *run = now->run;
     VALUE string = Qnil;
-    if (now->may_jump) {
+    int is_main = thread == rb_thread_main();
+    if (now->may_jump && !is_main) {
         mp_own_limit(NAME_OBJECTS * mp_hooks_running());
         string = protect(now, read_thread, thread);
         mp_own_limit(-1);
     }
     mp_run_lock(run);
     if (still_pending(&run->recorder->threads, id, thread)) {
-        uint32_t name = now->may_jump ? intern_value(run, string) : intern(run, "(thread)", 8);
+        uint32_t name = is_main         ? intern(run, "main", 4)
+                        : now->may_jump ? intern_value(run, string)
+                                        : intern(run, "(thread)", 8);
         mp_refs_name(&run->recorder->threads, id, name == MP_STRING_NONE ? 0 : name, 0);
     }
     mp_run_unlock(run);
@@ -247,7 +249,7 @@ static void name_thread(naming *now, uint32_t id, VALUE thread)
 /* ---------------------------------------------------------------------------------------------- */
 
 /*
- * Pending items stay pinned until they are named. The names are read without the lock, since that
+ * Pending items stay pinned until they are named, or are known to live. The names are read without the lock, since that
  * allocates; meanwhile others may add items, and name them.
  */
 static uint32_t name_some(naming *now, mp_refs *refs, void (*name)(naming *, uint32_t, VALUE),
@@ -256,6 +258,7 @@ static uint32_t name_some(naming *now, mp_refs *refs, void (*name)(naming *, uin
     mp_run *run = now->run;
     for (; most > 0 && !run->orphaned && !now->struck; most--) {
         mp_run_lock(run);
+        mp_run_check(run); /* not all threads are pinned */
         uint32_t id = refs->pending;
         VALUE object = id ? (VALUE)mp_refs_at(refs, id)->address : 0;
         mp_run_unlock(run);

@@ -68,6 +68,7 @@ mp_run *mp_run_new(const mp_options *options, mp_liveness liveness)
     if (run->recorder) {
         run->countdown = &run->recorder->countdown;
         run->recorder->labels = mp_labels_all();
+        if (MP_HAS_MARK_BITS) run->recorder->kept_threads = MP_KEPT_THREADS;
     }
     run->frames = mp_calloc((size_t)options->max_depth + 1, sizeof *run->frames);
     run->lines = mp_calloc((size_t)options->max_depth + 1, sizeof *run->lines);
@@ -227,8 +228,8 @@ void mp_run_settle(mp_run *run)
         run->lost_hooks = 0;
     }
     int untidy = mp_recorder_untidy(recorder);
-    int threads = untidy || recorder->threads.n_pending > MP_UNNAMED_THREADS;
-    if (mp_run_name(run, threads ? MP_NAME_ALL : MP_NAME_NO_THREADS, JOB_NAMES)) {
+    mp_naming_of which = mp_run_too_many_threads(run) ? MP_NAME_ALL : MP_NAME_NO_THREADS;
+    if (mp_run_name(run, which, JOB_NAMES)) {
         mp_hooks_call_job();
         return;
     }
@@ -244,9 +245,10 @@ void mp_run_settle(mp_run *run)
     mp_run_unlock(run);
 }
 
-static void mark_pending(const mp_refs *refs)
+/* The newest, so many at most. */
+static void mark_pending(const mp_refs *refs, uint32_t most)
 {
-    for (uint32_t id = refs->pending; id; id = mp_refs_at(refs, id)->link) {
+    for (uint32_t id = refs->pending; id && most > 0; id = mp_refs_at(refs, id)->link, most--) {
         rb_gc_mark((VALUE)mp_refs_at(refs, id)->address);
     }
 }
@@ -255,9 +257,10 @@ static void mark_pending(const mp_refs *refs)
 void mp_run_mark(mp_run *run)
 {
     mp_runs_free_buried();
-    mark_pending(&run->recorder->frames);
-    mark_pending(&run->recorder->classes);
-    mark_pending(&run->recorder->threads);
+    mark_pending(&run->recorder->frames, UINT32_MAX);
+    mark_pending(&run->recorder->classes, UINT32_MAX);
+    /* Deaths are only seen while the hooks are on. */
+    mark_pending(&run->recorder->threads, run->armed ? run->recorder->kept_threads : UINT32_MAX);
     if (!run->armed) return;
     if (rb_gc_count() > run->gc_count + 1) {
         if (++run->lost_hooks >= LOST_HOOKS_AT) mp_hooks_call_job();

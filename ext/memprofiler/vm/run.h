@@ -113,12 +113,18 @@ void mp_run_thin(mp_run *run);
  * own. Several may be at it at once. To ask a thread for its name lets interrupts in: a Thread#kill
  * that strikes there leaves by longjmp, where that is allowed; else a thread is called "(thread)".
  *
- * A thread mostly gets its name from its own first lines, so the job leaves threads unnamed, and
- * alive, until a flush, or until more than MP_UNNAMED_THREADS wait.
+ * A thread mostly gets its name from its own first lines, and a job may not ask it. So threads wait for a
+ * flush. Of those that have ended by then the last MP_KEPT_THREADS are kept alive, others are "(thread)":
+ * from 3.4 a thread that has ended holds what it touched of its stack for as long as its object lives.
+ * Where there are no mark bits all are kept, and named "(thread)" when more than that wait.
  */
-#define MP_UNNAMED_THREADS 256u
+#define MP_KEPT_THREADS (MP_DEAD_THREADS_HOLD_STACKS ? 32u : 256u)
 typedef enum { MP_NAME_NO_THREADS, MP_NAME_ALL, MP_NAME_ALL_AND_JUMP } mp_naming_of;
 int mp_run_name(mp_run *run, mp_naming_of which, uint32_t most);
+static inline int mp_run_too_many_threads(const mp_run *run)
+{
+    return !MP_HAS_MARK_BITS && run->recorder->threads.n_pending > MP_KEPT_THREADS;
+}
 /* Something has no name, of whatever kind. */
 static inline int mp_run_has_unnamed(const mp_run *run)
 {
@@ -129,8 +135,7 @@ static inline int mp_run_has_unnamed(const mp_run *run)
 static inline int mp_run_wants_names(const mp_run *run)
 {
     const mp_recorder *recorder = run->recorder;
-    return recorder->frames.pending || recorder->classes.pending ||
-           recorder->threads.n_pending > MP_UNNAMED_THREADS;
+    return recorder->frames.pending || recorder->classes.pending || mp_run_too_many_threads(run);
 }
 /* What the postponed job does: naming, tidying, and a look whether the hooks still fire. */
 void mp_run_settle(mp_run *run);
