@@ -52,7 +52,7 @@ loop do
   end
   unless status.success?
     failed << seed
-    told = output.scrub("?").split(/^-- Other runtime information/, 2).first.lines # a crash goes on with what was loaded and mapped
+    told = output.scrub("?").sub(/^-- Other runtime information.*/m, "").lines # a crash goes on with what was loaded and mapped
     warn told.size < 400 ? told.last(200).join : told.first(200).join
     warn "torture: seed #{seed} failed (#{status}): ruby spec/torture/run.rb --seed #{seed} --programs 1 --steps #{steps} --threads #{threads} #{deeds.join(" ")}"
   end
