@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "printable"
+
 # Faults of the VM that profiling has to keep clear of.
 module Memprofiler
   # Faults of some Rubies that no hook can be put on safely around.
@@ -38,8 +40,8 @@ module Memprofiler
       reason = :"a Ractor was created, which this Ruby can't survive while profiled (bug 18464)"
       return unless Memprofiler.stop_all(reason)
 
-      warn "memprofiler: profiling ends here: Ruby #{RUBY_VERSION} crashes when a Ractor starts while " \
-           "allocations are watched (Ruby bug 18464)"
+      Printable.warn("memprofiler: profiling ends here: Ruby #{RUBY_VERSION} crashes when a Ractor starts while " \
+                     "allocations are watched (Ruby bug 18464)")
     rescue StandardError
       nil
     end
@@ -50,8 +52,8 @@ module Memprofiler
 
       @zjit_told = true
       Memprofiler.hooks_bypassed
-      warn "memprofiler: ZJIT of Ruby #{RUBY_VERSION} makes objects past any profiler, and those are missing from " \
-           "all figures: run it without --zjit"
+      Printable.warn("memprofiler: ZJIT of Ruby #{RUBY_VERSION} makes objects past any profiler, and those are " \
+                     "missing from all figures: run it without --zjit")
     rescue StandardError
       nil
     end

@@ -186,8 +186,30 @@ RSpec.describe "files and their folders", :command do
              main("top", "--json", "#{folder}/\e[2J\n1.pb.gz"), memprofiler("run", "--", "\e[2Jx"), memprofiler("run", "--interval", "1", "--output", folder, "--", Command::RUBY, "-e", "Array.new(9) { Object.new }")]
     expect(texts.map { |result| result.out + result.err }).to all(satisfy { |text| !text.empty? && !text.match?(/[\u0000-\u0009\u000B-\u001F\u007F-\u009F\u202A-\u202E]/) })
     expect(JSON.parse(texts[5].out)["files"]).to eq(["#{folder}/\e[2J\n1.pb.gz"]) # as it is, in JSON's own way
-    command = texts.last.err[/top (.*)$/, 1]
-    expect(File.file?(File.expand_path(Open3.capture2("bash", "-c", "printf %s #{command}").first, @dir))).to be(true)
+    expect(to_be_copied(texts.last)).to be(true)
+  end
+
+  # The last line of a run's summary, as a shell has it
+  def to_be_copied(result)
+    command = result.err.b[/top (.*)$/n, 1]
+    File.file?(File.expand_path(Open3.capture2("bash", "-c", "printf %s #{command}".b, binmode: true).first, @dir))
+  end
+
+  it "are told of by no such name where a run has no profile, a thread can't write, or a byte is no text" do
+    evil = "evil\e]0;x\a\e[31m"
+    none = memprofiler("run", "--output", evil, "--", "/bin/true")
+    file = Child.ruby(<<~RUBY)
+      Memprofiler.start
+      File.write(path = #{"#{@dir}/#{evil}".dump}, "")
+      flusher = Memprofiler::FileFlusher.new(dir: path, every: 0.01).start
+      sleep 0.01 until flusher.status[:failed].positive?
+      flusher.stop && nil
+    RUBY
+    auto = Child.ruby("1", options: ["-r", File.expand_path("../../lib/memprofiler/auto.rb", __dir__)], env: { "MEMPROFILER" => "1", "MEMPROFILER_INTERVAL" => evil })
+    byte = memprofiler("run", "--interval", "1", "--output", "byte\x9B31m".b, "--", Command::RUBY, "-e", "Array.new(9) { Object.new }")
+    texts = [none.err, file.err, auto.err, byte.err]
+    expect(texts).to all(satisfy { |text| text.dup.force_encoding("UTF-8").valid_encoding? && !text.empty? && !text.match?(/[\u0000-\u0009\u000B-\u001F\u007F-\u009F\u202A-\u202E]/) })
+    expect(to_be_copied(byte)).to be(true)
   end
 
   describe "in a program with another's rights (setuid)" do

@@ -98,6 +98,30 @@ RSpec.describe "Memprofiler::Rack before strangers" do
       expect(commands.map { |command| command.sub(/'(\S*)'\z/) { $1.tr("?&", "") } }).to all(match(%r{\Ago tool pprof (?:-sample_index=inuse_space )?[A-Za-z0-9._~:/%=-]+\z}))
     end
 
+    it "go harmless to the log, where a callable that labels requests has them in its error, and each request goes on" do
+      [EVIL, "a\r\nforged: line", "\xFF\x9B31m".b, "utf16\n".encode("UTF-16LE"), nil, Object.new].each do |word|
+        error = Class.new(StandardError) do
+          define_method(:message) { word }
+          def self.name = "Evil\e[2J"
+          def self.to_s = name
+        end
+        middleware = Memprofiler::Rack.new(->(_) { [200, {}, ["mine"]] }, collector: collector, label: ->(_) { raise error })
+        answers = nil
+        log = StringIO.new
+        before = $stderr
+        begin
+          $stderr = log
+          answers = Array.new(2) { middleware.call({ "PATH_INFO" => "/a", "REQUEST_METHOD" => "GET" })[2] }
+        ensure
+          $stderr = before
+        end
+        expect(answers).to eq([["mine"], ["mine"]])
+        said = log.string.dup.force_encoding("UTF-8")
+        expect(said).to be_valid_encoding.and(match(/\Amemprofiler: the label of requests: .*\(said once; requests go on without\)\n\z/))
+        expect(said.chomp).not_to match(/#{UNSAFE}|\n/)
+      end
+    end
+
     it "in other encodings reach the app as they are, be there labels or not" do
       ["/debug/pprof/heap".encode("UTF-16LE"), "/x".encode("UTF-16BE"), "/x".encode("UTF-32LE"), "/\xFF".b, nil].each do |path|
         [nil, true].each do |label|

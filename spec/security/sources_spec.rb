@@ -21,6 +21,12 @@ RSpec.describe "sources and the gem" do
       words.map { |place, _, text| [path.delete_prefix("#{root}/"), place[0], text] }
     end
     expect(found).to eq([])
+    # What is said on stderr goes through what makes it harmless there. (A stream that is only flushed or reopened, or whose width
+    # is asked for, says nothing.)
+    said = Dir.glob("#{root}/lib/**/*.rb").reject { |path| path.end_with?("/printable.rb") }.flat_map do |path|
+      File.readlines(path).grep(/(?:^|[^.\w#])warn[ (]["']|\$stderr\.(?:write|puts|print|<<)|STANDARD_ERROR\.\w*write|\babort\b/).map(&:strip)
+    end
+    expect(said).to contain_exactly(a_string_starting_with("$stderr.write(summary.text("), "STANDARD_ERROR.syswrite(line.b)") # texts of tables, and one made harmless
     # Kernel#open, whose "| command" is a shell's
     opened = Dir.glob("#{root}/lib/**/*.rb").flat_map { |path| File.readlines(path).grep(/(?<![\w.:])open\(/).map { |line| [path, line] } }
     expect(opened).to eq([])

@@ -193,7 +193,8 @@ module Memprofiler
 
       # The program's log has it all; who asks gets a line.
       def fault(env, error)
-        lines = ["memprofiler: #{error.class}: #{Report::Text.printable(error.message)}", *error.backtrace&.first(20)]
+        places = error.backtrace.to_a.first(20).map { |line| Printable.of(line) }
+        lines = ["memprofiler: #{Printable.error(error)}", *places]
         env["rack.errors"]&.puts(lines.join("\n  "))
         unavailable = error.is_a?(NotStartedError) || error.is_a?(RactorError)
         answer = Answer.error(unavailable ? 503 : 500, unavailable ? error.message : "memprofiler: #{error.class}")

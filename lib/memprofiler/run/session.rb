@@ -231,7 +231,8 @@ module Memprofiler
       def say_aloud(text)
         return if @quiet
 
-        STANDARD_ERROR.syswrite("memprofiler run: #{@program} #{PROCESS.pid}: no profile could be saved: #{text}\n".b)
+        line = "memprofiler run: #{@program} #{PROCESS.pid}: no profile could be saved: #{Printable.of(text)}\n"
+        STANDARD_ERROR.syswrite(line.b)
       end
 
       # A line of the list that the report goes by. One write: other processes
