@@ -109,6 +109,14 @@ RSpec.describe "Memprofiler::Background" do
     expect(result.err).to eq("memprofiler: memprofiler test: IOError: a (said once; it goes on)\nmemprofiler: memprofiler test: IOError: c (said once; it goes on)\n")
   end
 
+  it "says an error in one line without commands for a terminal, whatever its message is" do
+    messages = ["a\e[31m\nforged: line", "\xFF\x9B".b, "utf16\n".encode("UTF-16LE")]
+    messages.each do |message|
+      said = result("message = Marshal.load(#{Marshal.dump(message).dump}); seen = false; b = background(every: 0.01) { seen = true; raise(message) }.start; [wait_until { seen }, b.stop.running?]").err
+      expect(said).to match(/\Amemprofiler: memprofiler test: RuntimeError: [^\u0000-\u001F\u007F-\u009F]* \(said once; it goes on\)\n\z/)
+    end
+  end
+
   it "raises nothing where nothing can be said" do
     expect(value("child { def Warning.warn(*) = raise('no'); background { raise 'x' }.start }")).to eq([%w[last], 0])
     expect(value("child { $stderr.close; background { raise 'x' }.start }")).to eq([%w[last], 0])

@@ -55,7 +55,7 @@ RSpec.describe "platforms" do
 
   it "can be read by Rubies of long ago" do
     old = %w[platform requirements].map { |name| File.read("#{root}/ext/memprofiler/#{name}.rb") }
-    expect(old.join).not_to match(/&\.|=> e\)? in |\bfilter_map\b|\bthen \{|\(\.\.\.\)|\bend\.freeze if\b|<<~|def self\.\w+(?:\(.*\))? = |\bit\b\./)
+    expect(old.join).not_to match(/&\.|=> e\)? in |\bfilter_map\b|\bthen \{|\(\.\.\.\)|\bend\.freeze if\b|<<~|def self\.\w+(?:\(.*\))? = |\bit\b\.|\.(?:negative|positive)\?/)
   end
 
   it "are nobody's affair but platform.h's and platform.rb's" do

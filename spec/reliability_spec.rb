@@ -104,6 +104,37 @@ RSpec.describe Memprofiler, "faults that others had" do
     expect(child.err.scan(/^memprofiler: ZJIT of Ruby .*: run it without --zjit$/).size).to eq(1)
   end
 
+  # As above, but that the program switches it on itself, with RubyVM::ZJIT.enable
+  it "say so from the first flush on where that begins in the middle of a run" do
+    child = Child.ruby(<<~RUBY)
+      Memprofiler::VMFaults.send(:remove_const, :ZJIT_MAKES_OBJECTS)
+      Memprofiler::VMFaults::ZJIT_MAKES_OBJECTS = true
+      RubyVM.send(:remove_const, :ZJIT) if defined?(RubyVM::ZJIT)
+      RubyVM::ZJIT = Struct.new(:on) { def enabled? = on }.new(false)
+      collector = Memprofiler::Collector.new.start
+      before = collector.flush
+      RubyVM::ZJIT.on = true
+      since = collector.send(:baseline)
+      [before, collector.flush, collector.send(:flush_allocs, false), collector.send(:flush_since, since)[0], collector.flush].map { |profile| profile.metadata[:jit] }
+    RUBY
+    expect(child.value).to eq([nil, *["ZJIT makes objects past any profiler, and those are missing"] * 4])
+    expect(child.err.scan(/^memprofiler: ZJIT of Ruby .*: run it without --zjit$/).size).to eq(1)
+  end
+
+  it "know the Rubies where it does by numbers" do
+    versions = { "3.4.9" => false, "4.0.5" => false, "4.1.0" => true, "4.10.0" => true, "10.0.0" => true }
+    known = versions.keys.map do |version|
+      Child.value(<<~RUBY)
+        Object.send(:remove_const, :RUBY_VERSION)
+        RUBY_VERSION = #{version.dump}
+        Memprofiler.send(:remove_const, :VMFaults)
+        load $LOADED_FEATURES.find { |path| path.end_with?("/vm_faults.rb") }
+        Memprofiler::VMFaults::ZJIT_MAKES_OBJECTS
+      RUBY
+    end
+    expect(known).to eq(versions.values)
+  end
+
   it "put nothing of what objects hold into a profile or report" do
     code = <<~RUBY
       require "memprofiler/report"

@@ -69,9 +69,9 @@ RSpec.describe "memprofiler run", :command do
       expect(numbers).to eq(alone.lines.drop(2))
       expect(eval(constants) - eval(alone.lines[0])).to eq(%i[Memprofiler])
       expect(eval(features) - eval(alone.lines[1])).to contain_exactly(
-        "errors.rb", "memprofiler.#{RbConfig::CONFIG["DLEXT"]}", "new_file.rb", "preload.rb", "profile.rb", "session.rb", "version.rb", "vm_faults.rb"
+        "errors.rb", "memprofiler.#{RbConfig::CONFIG["DLEXT"]}", "new_file.rb", "preload.rb", "printable.rb", "profile.rb", "session.rb", "version.rb", "vm_faults.rb"
       ).or contain_exactly(
-        "memprofiler.#{RbConfig::CONFIG["DLEXT"]}", "new_file.rb", "preload.rb", "profile.rb", "session.rb", "vm_faults.rb"
+        "memprofiler.#{RbConfig::CONFIG["DLEXT"]}", "new_file.rb", "preload.rb", "printable.rb", "profile.rb", "session.rb", "vm_faults.rb"
       )
     end
 
@@ -240,7 +240,7 @@ RSpec.describe "memprofiler run", :command do
                              env: { "LC_ALL" => locale }, dir: "#{@dir}/tést")
         expect([result.status.exitstatus, result.out]).to eq([3, "1\n"])
         expect(Dir.children("#{@dir}/tést/o\xFFé-#{locale}")).to match([/\A_\.rb\.\d+\.pb\.gz\z/])
-        expect(result.err.b).to include("Top allocators").and include("memprofiler top 'o")
+        expect(result.err.b).to include("Top allocators").and include("memprofiler top $'o\\xff\\xc3")
       end
     end
 

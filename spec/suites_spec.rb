@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "tempfile"
+require "timeout"
 require_relative "../script/suites/comparison"
 require_relative "../script/suites/explained"
 require_relative "../script/suites/trial"
@@ -44,6 +45,27 @@ RSpec.describe "script/ruby-suite" do
       comparison = compare("bare" => %w[pass pass pass], "off" => [nil, "pass", "pass"], "1" => [nil, nil, nil],
                            "512" => ["pass"])
       expect(comparison.differences.map(&:profiled)).to eq([{ "not run" => 3 }])
+    end
+  end
+
+  describe "a trial" do
+    it "whose interpreter can't be started says so" do
+      Dir.mktmpdir do |dir|
+        suite = Class.new do
+          define_method(:folder) { dir }
+          def framework = :minitest
+          def environment = {}
+          def command(_) = ["#{folder}/none"]
+        end.new
+        # With a child of somebody else's, which is not to be waited for.
+        other = Process.spawn("sleep 60")
+        begin
+          expect { Timeout.timeout(30) { Suites::Trial.new(suite, "x.rb", "bare", "#{dir}/log", limit: 1).run } }.to raise_error(Errno::ENOENT)
+        ensure
+          Process.kill(:KILL, other)
+          Process.wait(other)
+        end
+      end
     end
   end
 

@@ -233,7 +233,7 @@ static int get_ready(const mp_collector *collector)
     int alone;
     do {
         begun = mp_ractors_begun();
-        rb_funcall(memprofiler_module, rb_intern("before_start"), 0);
+        mp_look_before_flush(RTEST(rb_funcall(memprofiler_module, rb_intern("before_start"), 0)));
         tidy_hooks();
         if (mp_hooks_full(
                 collector->liveness)) { /* dropped collectors leave their places when they go */

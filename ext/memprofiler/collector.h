@@ -35,6 +35,8 @@ void mp_full_gc(void);
 
 void mp_init_collector(VALUE memprofiler);
 /* flush.c */
+/* Whether before_flush (lib/memprofiler/vm_faults.rb) is asked from now on. */
+void mp_look_before_flush(int whether);
 /* False for Qundef; raises TypeError, naming the argument. */
 int mp_boolean(const char *name, VALUE value);
 VALUE mp_collector_flush(int argc, VALUE *argv, VALUE self);

@@ -320,11 +320,19 @@ int mp_boolean(const char *name, VALUE value)
 
 /* ---------------------------------------------------------------------------------------------- */
 
+static int looks_before;
+
+void mp_look_before_flush(int whether)
+{
+    looks_before = whether;
+}
+
 static VALUE flush_now(VALUE self, const mp_flush_options *options)
 {
     mp_collector *collector = mp_collector_of(self);
     mp_require_main_ractor();
     if (!collector->run) rb_raise(mp_eNotStarted, "the collector was never started");
+    if (looks_before) rb_funcall(memprofiler_module, rb_intern("before_flush"), 0);
     const mp_earlier *since = mp_earlier_of(options->since, collector);
 
     /* Ruby takes all hooks off before it runs the last finalizers, and other tools do. */

@@ -23,7 +23,7 @@ module Platform
                    bytes: [nil].pack("p").size)
     return "#{ALLOWED}: #{ENGINES[engine] || "this is #{engine}"}" if engine != "ruby"
     return "#{ALLOWED}: this is Windows (#{host}), where WSL will do" if host =~ WINDOWS
-    return "#{ALLOWED}: this is Ruby #{version}" if (version.split(".").map(&:to_i) <=> [3, 1]).negative?
+    return "#{ALLOWED}: this is Ruby #{version}" if (version.split(".").map(&:to_i) <=> [3, 1]) == -1
 
     "#{ALLOWED}: this Ruby has #{bytes * 8} bits" if bytes < 8
   end

@@ -15,8 +15,9 @@ lambda do |wanted|
     Memprofiler::Auto.begin(ENV)
   rescue StandardError, ScriptError => e # the extension may be another Ruby's, or not be there
     begin
-      $stderr.write("memprofiler: this process is not profiled: #{e.message.lines.first.to_s.chomp}\n")
-    rescue StandardError
+      require File.join(__dir__, "printable.rb")
+      Memprofiler::Printable.say("memprofiler: this process is not profiled: #{e.message.lines.first.to_s.chomp}")
+    rescue StandardError, LoadError
       nil # there's nobody to tell
     end
   end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "forks"
+require_relative "printable"
 
 module Memprofiler
   # A thread that does something again and again: writes a file, pushes a profile. It goes on in forked
@@ -242,12 +243,12 @@ module Memprofiler
     def run(occasion)
       @complained = false unless do_work(occasion) == :pending
     rescue *FAULTS => e
-      complain(e.is_a?(Error) ? e.message : "#{e.class}: #{e.message}") unless @complained
+      complain(e.is_a?(Error) ? e.message : Printable.error(e)) unless @complained
       @complained = true
     end
 
     def complain(message)
-      warn "memprofiler: #{@name}: #{message} (said once; it goes on)"
+      Printable.warn("memprofiler: #{@name}: #{Printable.of(message)} (said once; it goes on)")
     rescue StandardError
       nil # there is nobody to tell
     end

@@ -103,7 +103,7 @@ module Memprofiler
     # @param text [String] one line; a file's name in it may be anybody's
     # @api private
     def self.complain(text)
-      $stderr.write("#{Report::Text.printable(text)}\n")
+      Printable.say(text)
     rescue SystemCallError, IOError
       nil # there's nobody to tell
     end

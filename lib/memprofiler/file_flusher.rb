@@ -99,7 +99,7 @@ module Memprofiler
     end
 
     def make_folder
-      Dir.mkdir(@dir, 0o700)
+      NewFile.make_folder(@dir)
     rescue Errno::EEXIST
       nil
     rescue SystemCallError => e

@@ -24,17 +24,21 @@ module Memprofiler
       WHOLE = [:samples, *LIVING, :heap_live_slots, :heap_bytes, :heap_bytes_before].freeze
       # Of several files the numbers are listed.
       LISTED = %i[pid same_pid forked_pids].freeze
-      private_constant :LINE, :LARGEST, :COUNTED, :LIVING, :WHOLE, :LISTED, :PRINTED
+      # What is computed with. A file that isn't this library's may have anything there: what is no number, or below
+      # 0, is as if it weren't there.
+      NUMBERS = [*LARGEST, *COUNTED, *WHOLE, :processes, :processes_without_class].uniq.freeze
+      private_constant :LINE, :LARGEST, :COUNTED, :LIVING, :WHOLE, :LISTED, :PRINTED, :NUMBERS
 
       module_function
 
       # @param comments [Array<String>]
       # @return [Hash{Symbol => Integer, String}]
       def parse(comments)
-        comments.filter_map { |comment| comment.match(LINE) }.to_h do |match|
+        pairs = comments.filter_map { |comment| comment.match(LINE) }.map do |match|
           value = match[2]
           [match[1].to_sym, value.match?(/\A-?\d{1,18}\z/) ? value.to_i : value]
         end
+        pairs.to_h.reject { |key, value| NUMBERS.include?(key) && !(value.is_a?(Integer) && value >= 0) }
       end
 
       # @return [Array<String>] those that are not "key: value"

@@ -11,11 +11,13 @@ module Memprofiler
   # @api private
   module NewFile
     FILE = ::File
+    DIR = ::Dir
     PROCESS = ::Process
     EXCLUSIVE = FILE::WRONLY | FILE::CREAT | FILE::EXCL | FILE::BINARY
+    FOLDER = FILE::RDONLY | FILE::NOFOLLOW | FILE::NONBLOCK
     NO_LINKS = [Errno::EPERM, Errno::EACCES, Errno::ENOSYS, Errno::EOPNOTSUPP, Errno::EMLINK,
                 NotImplementedError].freeze
-    private_constant :FILE, :PROCESS, :EXCLUSIVE, :NO_LINKS
+    private_constant :FILE, :DIR, :PROCESS, :EXCLUSIVE, :FOLDER, :NO_LINKS
 
     # @param path [String] where the bytes go
     # @param bytes [String]
@@ -33,6 +35,17 @@ module Memprofiler
         remove(beside)
         file.close
       end
+    end
+
+    # Makes a folder that is its owner's alone, whatever the umask is. (That is the process': by one of ours another
+    # thread's files would come out.) Somebody else's may have taken its place by the time it gets its mode, so no link
+    # is followed.
+    #
+    # @param path [String] its parent is there
+    # @raise [SystemCallError] Errno::EEXIST when something is there already
+    def self.make_folder(path)
+      DIR.mkdir(path, 0o700)
+      give_rights(path) unless FILE.lstat(path).mode & 0o700 == 0o700 # a umask only takes away
     end
 
     # @return [Boolean] whether a folder has that name
@@ -80,6 +93,13 @@ module Memprofiler
       nil # it was renamed
     end
 
-    private_class_method :open_beside, :publish, :remove
+    # (Without rights to read it only root can open it.)
+    def self.give_rights(path)
+      FILE.lchmod(0o700, path)
+    rescue NotImplementedError, Errno::EOPNOTSUPP, Errno::ENOSYS
+      FILE.open(path, FOLDER) { |folder| folder.chmod(0o700) }
+    end
+
+    private_class_method :open_beside, :publish, :remove, :give_rights
   end
 end

@@ -91,6 +91,8 @@ module Memprofiler
       # @return [Boolean] whether it's a file, of this machine, by which RubyGems or Bundler starts a
       #   gem's program: whatever that does is below its one line
       def self.binstub?(file)
+        return false if file.b.include?("\0") # no file has such a name, and asking for it raises
+
         File.file?(file) && File.binread(file, BEGINNING).to_s.match?(BINSTUB)
       rescue SystemCallError
         false

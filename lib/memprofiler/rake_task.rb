@@ -5,6 +5,7 @@ require "rake/tasklib"
 require "rbconfig"
 require "shellwords"
 require_relative "arguments"
+require_relative "printable"
 
 module Memprofiler
   # Defines two Rake tasks:
@@ -122,7 +123,7 @@ module Memprofiler
       return if status.success?
 
       failed = status.signaled? ? "ended by signal #{status.termsig}" : "exit status #{status.exitstatus}"
-      warn "#{@name}: #{what} failed (#{failed})"
+      Printable.warn("#{@name}: #{what} failed (#{failed})")
       exit(status.exitstatus || (SIGNALLED + status.termsig))
     end
 

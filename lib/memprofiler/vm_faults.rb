@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "printable"
+
 # Faults of the VM that profiling has to keep clear of.
 module Memprofiler
   # Faults of some Rubies that no hook can be put on safely around.
@@ -16,7 +18,7 @@ module Memprofiler
     RACTORS_CRASH = /\A3\.(?:1\.[0-3]|2\.[0-2])\z/.match?(RUBY_VERSION)
     CLASSES_CRASH = /\A3\.2\.[0-2]\z/.match?(RUBY_VERSION)
 
-    ZJIT_MAKES_OBJECTS = RUBY_VERSION >= "4.1"
+    ZJIT_MAKES_OBJECTS = (RUBY_VERSION.split(".").map(&:to_i) <=> [4, 1]) >= 0
 
     RACTOR = ::Ractor.singleton_class # a program may do away with the name
 
@@ -38,8 +40,8 @@ module Memprofiler
       reason = :"a Ractor was created, which this Ruby can't survive while profiled (bug 18464)"
       return unless Memprofiler.stop_all(reason)
 
-      warn "memprofiler: profiling ends here: Ruby #{RUBY_VERSION} crashes when a Ractor starts while " \
-           "allocations are watched (Ruby bug 18464)"
+      Printable.warn("memprofiler: profiling ends here: Ruby #{RUBY_VERSION} crashes when a Ractor starts while " \
+                     "allocations are watched (Ruby bug 18464)")
     rescue StandardError
       nil
     end
@@ -50,8 +52,8 @@ module Memprofiler
 
       @zjit_told = true
       Memprofiler.hooks_bypassed
-      warn "memprofiler: ZJIT of Ruby #{RUBY_VERSION} makes objects past any profiler, and those are missing from " \
-           "all figures: run it without --zjit"
+      Printable.warn("memprofiler: ZJIT of Ruby #{RUBY_VERSION} makes objects past any profiler, and those are " \
+                     "missing from all figures: run it without --zjit")
     rescue StandardError
       nil
     end
@@ -65,6 +67,7 @@ module Memprofiler
     private
 
     # Called by Collector#start.
+    # @return [Boolean] whether {before_flush} is to be called as well
     # @raise [Error] this Ruby can't be profiled (any more)
     # @api private
     def before_start
@@ -73,7 +76,17 @@ module Memprofiler
                      "(Ruby bug 19482): use 3.2.3 or later"
       end
       VMFaults.look_for_zjit
-      return unless VMFaults::RACTORS_CRASH
+      look_for_ractors if VMFaults::RACTORS_CRASH
+      VMFaults::ZJIT_MAKES_OBJECTS
+    end
+
+    # Called by all flushes: a program may switch ZJIT on while it runs.
+    # @api private
+    def before_flush
+      VMFaults.look_for_zjit
+    end
+
+    def look_for_ractors
       # In this order: one that is no longer coming is there.
       return VMFaults.guard_ractors if !ractor_coming? && one_ractor?
 

@@ -75,8 +75,10 @@ module Suites
       [pid, ended ? words(ended.last) : "hung"]
     ensure
       begin
-        Process.kill(:KILL, -pid) if pid # what it has left behind too
-        Process.wait(pid) unless ended
+        if pid # else it never began, and why is being raised
+          Process.kill(:KILL, -pid) # what it has left behind too
+          Process.wait(pid) unless ended
+        end
       rescue Errno::ESRCH, Errno::ECHILD
         nil
       end

@@ -70,6 +70,63 @@ RSpec.describe "files and their folders", :command do
     ensure
       File.umask(before)
     end
+
+    # All of them, by one program; as another user too, whom a folder without rights keeps out
+    EVERY_FOLDER = <<~RUBY
+      File.umask(Integer(ENV.fetch("MASK"), 8))
+      require "memprofiler/auto/files"
+      require "memprofiler/run/output"
+      Memprofiler.start
+      file = Memprofiler::FileFlusher.new(dir: "flusher").flush
+      other = Memprofiler::Auto::Files.new(File.expand_path("auto/below")).write
+      run = Memprofiler::Run::Output.new("run/below")
+      fresh = Memprofiler::Run::Output.new(nil)
+      paths = [file, other, File.dirname(file), File.dirname(other), File.dirname(other, 2), run.path, File.dirname(run.path), fresh.path, run.manifest]
+      modes = paths.map { |path| File.lstat(path).mode.to_s(8) }
+      [modes, run.entries, fresh.entries]
+    RUBY
+    MODES = ["100600", "100600", *["40700"] * 6, "100600"].freeze
+
+    %w[777 077 300 022].each do |mask|
+      it "are their owner's under the umask #{mask}, of all that makes folders" do
+        expect(Child.value(EVERY_FOLDER, env: { "MASK" => mask })).to eq([MODES, [], []])
+      end
+
+      it "are their owner's under the umask #{mask}, who isn't root" do
+        skip_or_fail("needs root, who may be nobody") unless Process.uid.zero?
+        expect(Child.value(<<~RUBY, env: { "MASK" => mask })).to eq([MODES, [], []])
+          require "etc"
+          %w[auto/files run/output].each { |file| require "memprofiler/\#{file}" } # the checkout may be nobody's business
+          [Memprofiler::Arguments, Memprofiler::FileFlusher]
+          nobody = Etc.getpwnam("nobody")
+          File.chmod(0o711, ".")
+          Dir.mkdir("nobody")
+          File.chown(nobody.uid, nobody.gid, "nobody")
+          pipe = IO.popen("-") or begin
+            Dir.chdir("nobody")
+            Process::Sys.setgid(nobody.gid)
+            Process::Sys.setuid(nobody.uid)
+            print Marshal.dump(eval(#{EVERY_FOLDER.dump})).unpack1("H*")
+            $stdout.flush
+            exit!(0)
+          end
+          Marshal.load([pipe.read].pack("H*"))
+        RUBY
+      end
+    end
+
+    it "follow no link that has come to a new folder's name" do
+      Dir.mkdir("#{@dir}/victim", 0o000)
+      before = File.umask(0o777)
+      allow(File).to receive(:lstat).and_wrap_original do |lstat, path|
+        lstat.call(path).tap { Dir.rmdir(path) && File.symlink("#{@dir}/victim", path) }
+      end
+      expect { Memprofiler::NewFile.make_folder("#{@dir}/taken") }.to raise_error(SystemCallError)
+      allow(File).to receive(:lstat).and_call_original
+      expect(mode("#{@dir}/victim")).to eq("0")
+    ensure
+      File.umask(before)
+    end
   end
 
   it "leave a folder that is there as it is" do
@@ -186,8 +243,30 @@ RSpec.describe "files and their folders", :command do
              main("top", "--json", "#{folder}/\e[2J\n1.pb.gz"), memprofiler("run", "--", "\e[2Jx"), memprofiler("run", "--interval", "1", "--output", folder, "--", Command::RUBY, "-e", "Array.new(9) { Object.new }")]
     expect(texts.map { |result| result.out + result.err }).to all(satisfy { |text| !text.empty? && !text.match?(/[\u0000-\u0009\u000B-\u001F\u007F-\u009F\u202A-\u202E]/) })
     expect(JSON.parse(texts[5].out)["files"]).to eq(["#{folder}/\e[2J\n1.pb.gz"]) # as it is, in JSON's own way
-    command = texts.last.err[/top (.*)$/, 1]
-    expect(File.file?(File.expand_path(Open3.capture2("bash", "-c", "printf %s #{command}").first, @dir))).to be(true)
+    expect(to_be_copied(texts.last)).to be(true)
+  end
+
+  # The last line of a run's summary, as a shell has it
+  def to_be_copied(result)
+    command = result.err.b[/top (.*)$/n, 1]
+    File.file?(File.expand_path(Open3.capture2("bash", "-c", "printf %s #{command}".b, binmode: true).first, @dir))
+  end
+
+  it "are told of by no such name where a run has no profile, a thread can't write, or a byte is no text" do
+    evil = "evil\e]0;x\a\e[31m"
+    none = memprofiler("run", "--output", evil, "--", "/bin/true")
+    file = Child.ruby(<<~RUBY)
+      Memprofiler.start
+      File.write(path = #{"#{@dir}/#{evil}".dump}, "")
+      flusher = Memprofiler::FileFlusher.new(dir: path, every: 0.01).start
+      sleep 0.01 until flusher.status[:failed].positive?
+      flusher.stop && nil
+    RUBY
+    auto = Child.ruby("1", options: ["-r", File.expand_path("../../lib/memprofiler/auto.rb", __dir__)], env: { "MEMPROFILER" => "1", "MEMPROFILER_INTERVAL" => evil })
+    byte = memprofiler("run", "--interval", "1", "--output", "byte\x9B31m".b, "--", Command::RUBY, "-e", "Array.new(9) { Object.new }")
+    texts = [none.err, file.err, auto.err, byte.err]
+    expect(texts).to all(satisfy { |text| text.dup.force_encoding("UTF-8").valid_encoding? && !text.empty? && !text.match?(/[\u0000-\u0009\u000B-\u001F\u007F-\u009F\u202A-\u202E]/) })
+    expect(to_be_copied(byte)).to be(true)
   end
 
   describe "in a program with another's rights (setuid)" do

@@ -78,6 +78,29 @@ RSpec.describe "a profile of somebody else's" do
     end
   end
 
+  it "has no name that crashes the look for programs of RubyGems: one with a NUL", :command do
+    Profiles.build({ ["f /json.rb:2", "g /x/\0y/bin/rake:3"] => [1, 40, 1, 40], ["f /a.rb:1"] => [1, 90, 1, 90] }).write("#{@dir}/x.pb.gz")
+    expect(main("top", "-n", "1", "--metric", "inuse_space", "#{@dir}/x.pb.gz")).to have_attributes(status: 0, err: "", out: include("/x/\\x00y/bin/rake:3"))
+  end
+
+  it "has no comment that is taken for a number and is none", :command do
+    evil = { "processes" => "abc", "interval" => "x", "samples" => "-5", "live_samples" => "1.5", "heap_bytes" => "many", "track_one_in" => "all", "processes_without_class" => "some" }
+    [evil, { "processes" => "2", "samples" => "3" }].each_with_index { |comments, i| Profiles.build({ ["a /a.rb:1"] => [1, 40, 1, 40] }, comments: comments).write("#{@dir}/#{i}.pb.gz") }
+    expect(Memprofiler::Profile.load("#{@dir}/0.pb.gz").metadata).to eq({})
+    [["#{@dir}/0.pb.gz"], ["#{@dir}/0.pb.gz", "#{@dir}/1.pb.gz"], ["#{@dir}/1.pb.gz", "#{@dir}/0.pb.gz"]].each do |paths|
+      expect(main("top", *paths)).to have_attributes(status: 0, err: "")
+      expect(main("top", "--json", *paths)).to have_attributes(status: 0, err: "")
+    end
+    expect(main("merge", "#{@dir}/sum", "#{@dir}/0.pb.gz", "#{@dir}/1.pb.gz")).to have_attributes(status: 0)
+  end
+
+  it "may be empty, and say of the heap what it likes" do
+    [{ heap_bytes: 500_000_000 }, { heap_bytes: 500_000_000, heap_live_slots: "x" }, { heap_bytes: 500_000_000, heap_live_slots: 0 },
+     { heap_bytes: 500_000_000, heap_live_slots: -3 }].each do |comments|
+      expect(Memprofiler::Report.new(Profiles.build({}, comments: comments)).head).to match(/no object was sampled/)
+    end
+  end
+
   # As numbers of steps, not of seconds: each of these took minutes to hours.
   it "has no name that takes hours to be told a gem's", :command do
     names = ["/gems/" * 20_000, "/gems/#{"a-1" * 40_000}", "/gems/a-1#{".1" * 60_000}", "/gems/#{"-1.1.1" * 20_000}", "/bundler/gems/#{"a-1234567" * 10_000}",

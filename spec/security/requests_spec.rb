@@ -35,7 +35,7 @@ RSpec.describe "Memprofiler::Rack before strangers" do
     page = Nokogiri::HTML(html)
     expect(page.css("*").map(&:name).uniq - %w[html head meta title style body h1 p table tr th td a code pre div br]).to eq([])
     expect(page.xpath("//@*").map(&:name).uniq - %w[lang charset href class style title]).to eq([])
-    expect(page.css("a").map { |link| link["href"] }).to all(match(%r{\A/(?!/)}))
+    expect(page.css("a").map { |link| link["href"] }).to all(match(%r{\A/(?![/\\])}))
     expect(page.css("[style]").map { |box| box["style"] }).to all(match(/\A[a-z0-9:;%.,()]+\z/))
     page
   end
@@ -61,7 +61,7 @@ RSpec.describe "Memprofiler::Rack before strangers" do
   end
 
   describe "words of the request" do
-    EVIL_WORDS = ["<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "javascript:alert(1)", "//evil.example", "'; touch evil; '", "$(touch evil)`touch evil`",
+    EVIL_WORDS = ["<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "javascript:alert(1)", "//evil.example", "/", "//", "/\\evil.example", "\\\\evil.example", "/\t/evil.example", "'; touch evil; '", "$(touch evil)`touch evil`",
                   "a\r\nSet-Cookie: a=b", EVIL, "\xFF\xFE\x80".b, "\0", "x" * 10_000, "utf16".encode("UTF-16LE"), "utf32".encode("UTF-32BE"), "é".encode("ISO-8859-1")].freeze
 
     it "come back harmless, whatever they are, or not at all" do
@@ -96,6 +96,30 @@ RSpec.describe "Memprofiler::Rack before strangers" do
       commands = Nokogiri::HTML(body).css("code").map(&:text).grep(/\Ago tool/)
       expect(commands.size).to eq(4)
       expect(commands.map { |command| command.sub(/'(\S*)'\z/) { $1.tr("?&", "") } }).to all(match(%r{\Ago tool pprof (?:-sample_index=inuse_space )?[A-Za-z0-9._~:/%=-]+\z}))
+    end
+
+    it "go harmless to the log, where a callable that labels requests has them in its error, and each request goes on" do
+      [EVIL, "a\r\nforged: line", "\xFF\x9B31m".b, "utf16\n".encode("UTF-16LE"), nil, Object.new].each do |word|
+        error = Class.new(StandardError) do
+          define_method(:message) { word }
+          def self.name = "Evil\e[2J"
+          def self.to_s = name
+        end
+        middleware = Memprofiler::Rack.new(->(_) { [200, {}, ["mine"]] }, collector: collector, label: ->(_) { raise error })
+        answers = nil
+        log = StringIO.new
+        before = $stderr
+        begin
+          $stderr = log
+          answers = Array.new(2) { middleware.call({ "PATH_INFO" => "/a", "REQUEST_METHOD" => "GET" })[2] }
+        ensure
+          $stderr = before
+        end
+        expect(answers).to eq([["mine"], ["mine"]])
+        said = log.string.dup.force_encoding("UTF-8")
+        expect(said).to be_valid_encoding.and(match(/\Amemprofiler: the label of requests: .*\(said once; requests go on without\)\n\z/))
+        expect(said.chomp).not_to match(/#{UNSAFE}|\n/)
+      end
     end
 
     it "in other encodings reach the app as they are, be there labels or not" do

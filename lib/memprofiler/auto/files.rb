@@ -44,7 +44,7 @@ module Memprofiler
         return if File.directory?(folder)
 
         make(File.dirname(folder))
-        Dir.mkdir(folder, 0o700)
+        NewFile.make_folder(folder)
       rescue Errno::EEXIST
         raise unless File.directory?(folder) # or another process was quicker
       end

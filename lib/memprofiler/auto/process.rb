@@ -48,7 +48,7 @@ module Memprofiler
 
       # @param text [String] for whoever reads stderr
       def complain(text)
-        $stderr.write("memprofiler: #{text}\n")
+        Printable.say("memprofiler: #{text}")
       rescue StandardError
         nil # there's nobody to tell
       end

@@ -26,7 +26,8 @@ module Memprofiler
                 "/top" => :top, "/flamegraph" => :flamegraph, "/" => :index, "" => :index }.freeze
       # What isn't a question of the request's; SystemExit, signals and the like are the server's.
       FAULTS = [StandardError, ScriptError, NoMemoryError, SystemStackError].freeze
-      private_constant :PAGES, :FAULTS
+      NO_PATH = %r{[^\w.~/%!$&'()*+,;=:@-]}n # bytes that a URL's path has not
+      private_constant :PAGES, :FAULTS, :NO_PATH
 
       # @return [String] what all paths begin with
       attr_reader :path
@@ -91,7 +92,9 @@ module Memprofiler
 
       # @return [Array(String, String)] what comes before a page's name, in links, and that name
       def place(env)
-        script = env["SCRIPT_NAME"].to_s.b.sub(%r{\A/*(?=.)}, "/") # "//host" would be another one
+        # "//host" would be another one, and to browsers a backslash is a slash: nothing is left but what a path has.
+        script = env["SCRIPT_NAME"].to_s.b.gsub(NO_PATH) { |byte| format("%%%02X", byte.ord) }.sub(%r{\A/*}, "/")
+        script = "" if script == "/"
         path = env["PATH_INFO"].to_s.b
         return [script + @path, path.byteslice(@path.bytesize..)] if serves?(path)
 
@@ -190,7 +193,8 @@ module Memprofiler
 
       # The program's log has it all; who asks gets a line.
       def fault(env, error)
-        lines = ["memprofiler: #{error.class}: #{Report::Text.printable(error.message)}", *error.backtrace&.first(20)]
+        places = error.backtrace.to_a.first(20).map { |line| Printable.of(line) }
+        lines = ["memprofiler: #{Printable.error(error)}", *places]
         env["rack.errors"]&.puts(lines.join("\n  "))
         unavailable = error.is_a?(NotStartedError) || error.is_a?(RactorError)
         answer = Answer.error(unavailable ? 503 : 500, unavailable ? error.message : "memprofiler: #{error.class}")

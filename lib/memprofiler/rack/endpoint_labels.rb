@@ -93,8 +93,7 @@ module Memprofiler
         name = @callable.call(env)
         name.nil? || name.is_a?(Symbol) ? name : name.to_s
       rescue StandardError => e
-        complain(e) unless @complained
-        @complained = true
+        complain(e)
         nil
       end
 
@@ -116,8 +115,15 @@ module Memprofiler
         name
       end
 
+      # (The request's own words may be in its message.)
       def complain(error)
-        warn "memprofiler: the label of requests: #{error.class}: #{error.message} (said once; requests go on without)"
+        return if @complained
+
+        @complained = true
+        reason = Printable.error(error)
+        Printable.warn("memprofiler: the label of requests: #{reason} (said once; requests go on without)")
+      rescue StandardError
+        nil # a program may have warnings raise
       end
     end
   end

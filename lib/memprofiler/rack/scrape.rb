@@ -28,7 +28,7 @@ module Memprofiler
         raise
       rescue Error => e # This Ruby can't be profiled: no reason for the program not to start.
         @failure = e.message
-        warn "memprofiler: the collector can't be started: #{@failure}"
+        Printable.warn("memprofiler: the collector can't be started: #{@failure}")
       end
 
       # @return [Collector]

@@ -174,8 +174,10 @@ module Memprofiler
       end
 
       def missing(bytes)
-        heap = @metadata[:heap_bytes]
-        share = heap * @profile.total(:inuse_objects).fdiv(@metadata[:heap_live_slots]) # if all objects were alike
+        heap, slots = @metadata.values_at(:heap_bytes, :heap_live_slots)
+        return if slots.nil? || slots.zero? || !@types.key?(:inuse_objects) # as an empty profile may have it
+
+        share = heap * @profile.total(:inuse_objects).fdiv(slots) # if all objects were alike
         return unless share - bytes > [UNKNOWN_BYTES, share / 2].max
 
         "note: #{Units.value(heap - bytes, "bytes")} of the heap are not in the profile: from before the start, " \

@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
+require_relative "../printable"
+
 module Memprofiler
   class Report
     # Names from a profile, made fit for a terminal: a name can hold anything,
     # escape sequences that reprogram the terminal included.
     class Text
-      # Control characters of both sets, line separators, and the marks that
-      # change the direction of writing or can't be seen.
-      UNSAFE = /[\u0000-\u001F\u007F-\u009F\u00AD\u034F\u061C\u180E\u200B-\u200F\u2028-\u202E\u2060-\u206F\uFEFF]|
-                [\u115F\u1160\u3164\uFFA0\uFFF0-\uFFFB\u{E0000}-\u{E0FFF}]/x
+      UNSAFE = Printable::UNSAFE
       WIDE = /[\u1100-\u115F\u2E80-\uA4CF\uA960-\uA97C\uAC00-\uD7A3\uF900-\uFAFF\uFE30-\uFE6F\uFF01-\uFF60]|
               [\uFFE0-\uFFE6\u{1F300}-\u{1FAFF}\u{20000}-\u{3FFFD}]/x
       NARROWEST = 20 # a name is never cut to less
@@ -17,7 +16,7 @@ module Memprofiler
 
       # @return [String] UTF-8, with what is unsafe in it as Ruby would write it
       def self.printable(string)
-        string.dup.force_encoding(Encoding::UTF_8).scrub.gsub(UNSAFE) { |char| char.dump[1..-2] }
+        Printable.of(string)
       end
 
       # @return [Integer] columns that a terminal needs for it

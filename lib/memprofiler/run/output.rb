@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
+require_relative "../new_file"
 require_relative "list"
 
 module Memprofiler
@@ -10,8 +11,7 @@ module Memprofiler
     class Output
       PATIENCE = 1 # second for a process to say that it's there: it may be its first
       PAUSE = 0.005 # seconds
-      MODE = 0o700
-      private_constant :PATIENCE, :PAUSE, :MODE
+      private_constant :PATIENCE, :PAUSE
 
       # @return [String] absolute path of the folder
       attr_reader :path
@@ -69,6 +69,7 @@ module Memprofiler
         before = Signal.trap("XFSZ", "IGNORE") # an error is better than the end
         # It stays open: whoever else may write to the folder can put something else in its place.
         @list = File.open(@manifest, File::RDWR | File::CREAT | File::EXCL | File::BINARY, 0o600)
+        @list.chmod(0o600) # whatever the umask is
         @list.syswrite("memprofiler #{VERSION}\n")
       ensure
         Signal.trap("XFSZ", before)
@@ -94,7 +95,7 @@ module Memprofiler
         start = File.join(@path, Time.now.strftime("memprofiler-%Y%m%d-%H%M%S"))
         (1..).each do |number|
           @path = number == 1 ? start : "#{start}.#{number}"
-          Dir.mkdir(@path, MODE)
+          NewFile.make_folder(@path)
           return @made = true
         rescue Errno::EEXIST
           next
@@ -111,7 +112,7 @@ module Memprofiler
       end
 
       def make_one(folder)
-        Dir.mkdir(folder, MODE)
+        NewFile.make_folder(folder)
       rescue Errno::EEXIST # another run may have been quicker
         raise Errno::ENOTDIR unless File.directory?(folder)
       end

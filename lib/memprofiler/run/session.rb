@@ -20,7 +20,6 @@ module Memprofiler
       LIBRARY = ::File.expand_path("../..", __dir__).freeze
       PROCESS = ::Process
       FILE = ::File
-      DIR = ::Dir
       SIGNAL = ::Signal
       THREAD = ::Thread
       # (Whoever else may write to the folder could have put a link there, or a pipe that nobody reads.)
@@ -33,7 +32,7 @@ module Memprofiler
       # ours: minitest/autorun runs all tests there. If they allocated so much
       # that it matters the profile is taken again.
       MUCH_MORE = 0.01
-      private_constant :STANDARD_ERROR, :PROCESS, :FILE, :DIR, :SIGNAL, :THREAD, :APPEND, :TOO_LARGE, :HOLD_BACK,
+      private_constant :STANDARD_ERROR, :PROCESS, :FILE, :SIGNAL, :THREAD, :APPEND, :TOO_LARGE, :HOLD_BACK,
                        :SPARE_DESCRIPTORS, :MUCH_MORE
 
       class << self
@@ -176,7 +175,7 @@ module Memprofiler
           begin
             NewFile.write(path, profile.pprof_data)
           rescue Errno::ENOENT # the run is long over, had nothing, and took its folder along
-            DIR.mkdir(@output, 0o700)
+            NewFile.make_folder(@output)
             NewFile.write(path, profile.pprof_data)
           end
           return path
@@ -231,7 +230,8 @@ module Memprofiler
       def say_aloud(text)
         return if @quiet
 
-        STANDARD_ERROR.syswrite("memprofiler run: #{@program} #{PROCESS.pid}: no profile could be saved: #{text}\n".b)
+        line = "memprofiler run: #{@program} #{PROCESS.pid}: no profile could be saved: #{Printable.of(text)}\n"
+        STANDARD_ERROR.syswrite(line.b)
       end
 
       # A line of the list that the report goes by. One write: other processes

@@ -39,7 +39,7 @@ module Memprofiler
       # @return [String]
       def text(width:, directory:)
         @directory = directory
-        return "memprofiler run: #{without_profile}\n#{notes}" unless @profile
+        return "memprofiler run: #{Printable.of(without_profile)}\n#{notes}" unless @profile
 
         report = Report.new(@profile, width: width, directory: directory)
         return without_samples(report) if @profile.model[:samples].empty?
@@ -98,8 +98,7 @@ module Memprofiler
         texts = @entries.reject { |entry| entry.state == :profiled }.group_by { |entry| reason(entry) }
         lines = texts.map { |reason, entries| note(reason, entries) }
         lines.concat(@unreadable.map { |message| "note: can't be read: #{message}" })
-        text = Report::Text.new(nil, "") # reasons are the words of somebody else's program
-        lines.map { |line| "#{text.printable(line)}\n" }.join
+        lines.map { |line| "#{Printable.of(line)}\n" }.join # reasons are the words of somebody else's program
       end
 
       def note(reason, entries)
@@ -138,11 +137,13 @@ module Memprofiler
         TEXT
       end
 
-      # A word for a shell; one that can't be told to be harmless in quotes, what a terminal would obey as a number.
+      # A word for a shell; one that can't be told to be harmless in quotes, what a terminal would obey as numbers.
       def for_shell(word)
         return word if word.b.match?(%r{\A[\w./-]+\z}n)
+
+        text = word.dup.force_encoding(Encoding::UTF_8)
         return "$'#{word.b.gsub(%r{[^\w. /-]}n) { |byte| format("\\x%02x", byte.ord) }}'" if
-          word.dup.force_encoding(Encoding::UTF_8).scrub.match?(Report::Text::UNSAFE)
+          !text.valid_encoding? || text.match?(Printable::UNSAFE)
 
         "'#{word.b.gsub("'", "'\\\\''")}'".force_encoding(word.encoding)
       end
