@@ -73,9 +73,26 @@ uint64_t mp_clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static VALUE collect(VALUE unused)
+{
+    (void)unused;
+    return rb_method_call(0, NULL, gc_start); /* rb_gc_start does nothing while GC is disabled */
+}
+
+static VALUE resume_own(VALUE thread)
+{
+    mp_own_resume_of(thread);
+    return Qnil;
+}
+
+/* Finalizers run in it. */
 void mp_full_gc(void)
 {
-    rb_method_call(0, NULL, gc_start); /* rb_gc_start does nothing while GC is disabled */
+    VALUE thread = rb_thread_current();
+    if (mp_own_pause())
+        rb_ensure(collect, Qnil, resume_own, thread);
+    else
+        collect(Qnil);
 }
 
 static VALUE collector_alloc(VALUE klass)

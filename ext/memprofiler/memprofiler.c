@@ -4,6 +4,7 @@
  */
 #include <limits.h>
 #include <ruby.h>
+#include <unistd.h>
 
 #include "codec.h"
 #include "collector.h"
@@ -17,11 +18,41 @@
 #include "vm/turns.h"
 #include "with_labels.h"
 
-static VALUE end_own(VALUE unused)
+/* A hidden object on the stack of the Fiber: one that is dropped in the block runs no ensure. */
+typedef struct {
+    VALUE thread; /* marked, or 0 */
+    pid_t pid;
+} own_block;
+
+static void own_block_dropped(void *ptr)
 {
-    (void)unused;
+    own_block *block = ptr;
+    if (block->thread && block->pid == getpid()) mp_own_end_of(block->thread);
+    xfree(block);
+}
+
+static const rb_data_type_t own_block_type = {
+    .wrap_struct_name = "Memprofiler own",
+    .function = {.dfree = own_block_dropped},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+static VALUE end_own(VALUE keeper)
+{
+    own_block *block = DATA_PTR(keeper);
+    block->thread = 0;
     mp_own_end();
     return Qnil;
+}
+
+static VALUE new_own_block(VALUE unused)
+{
+    (void)unused;
+    VALUE keeper = rb_data_typed_object_zalloc(0, sizeof(own_block), &own_block_type);
+    own_block *block = DATA_PTR(keeper);
+    block->thread = rb_thread_current();
+    block->pid = getpid();
+    return keeper;
 }
 
 /*
@@ -34,7 +65,15 @@ static VALUE own(VALUE self)
 {
     (void)self;
     mp_own_begin();
-    return rb_ensure(rb_yield, Qundef, end_own, Qundef);
+    int error;
+    VALUE keeper = rb_protect(new_own_block, Qnil, &error);
+    if (error) {
+        mp_own_end();
+        rb_jump_tag(error);
+    }
+    VALUE result = rb_ensure(rb_yield, Qundef, end_own, keeper);
+    RB_GC_GUARD(keeper);
+    return result;
 }
 
 /*

@@ -30,6 +30,7 @@ static void dropped(void *ptr)
     /* In a forked child the work of other threads has been let go of. */
     if (work->run && (work->pid == getpid() || mp_hold_is_known(work->hold, work->hold_number))) {
         let_go(work);
+        if (work->paused) mp_own_resume_of(work->thread);
         if (work->own) mp_own_end_of(work->thread);
     }
     xfree(work);
@@ -58,11 +59,18 @@ mp_work *mp_work_new(size_t size, VALUE *keeper)
 
 /* ---- from its beginning to its end ----------------------------------------------------------- */
 
+static void resume(mp_work *work)
+{
+    if (work->paused) mp_own_resume_of(work->thread);
+    work->paused = 0;
+}
+
 static VALUE ends(VALUE arg)
 {
     mp_work *work = (mp_work *)arg;
     let_go(work);
     mp_work_own_ends(work);
+    resume(work);
     return Qnil;
 }
 
@@ -89,6 +97,7 @@ void mp_work_through(mp_run *run, VALUE (*body)(VALUE))
 
 void mp_work_own_begins(mp_work *work)
 {
+    resume(work);
     mp_own_begin();
     work->own = 1;
 }
@@ -97,6 +106,7 @@ void mp_work_own_ends(mp_work *work)
 {
     if (work->own) mp_own_end();
     work->own = 0;
+    if (!work->paused) work->paused = mp_own_pause();
 }
 
 void mp_work_piece_begins(mp_work *work)

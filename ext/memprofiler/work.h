@@ -23,7 +23,8 @@ typedef struct mp_work {
     uint64_t hold_number;
     VALUE thread;
     pid_t pid;
-    int own; /* the thread is marked as the profiler's */
+    int own;    /* the thread is marked as the profiler's */
+    int paused; /* what else has marked it does not count */
     uint64_t since, held_ns, longest_ns;
     int waited; /* for long */
 } mp_work;
@@ -44,7 +45,7 @@ void mp_work_piece_ends(mp_work *work);
 /* Others may have the GVL, if this piece was long enough: true if so. Interrupts come in. */
 int mp_work_offer_gvl(mp_work *work);
 
-/* What this thread allocates is the profiler's. Doesn't nest. */
+/* What this thread allocates is the profiler's; the program's, though others have marked it. Doesn't nest. */
 void mp_work_own_begins(mp_work *work);
 void mp_work_own_ends(mp_work *work);
 

@@ -235,9 +235,18 @@ module Memprofiler
       @mutex.synchronize { @condition.wait(@mutex, seconds) if going?(turn) }
     end
 
+    # With a Fiber scheduler other Fibers of this thread run while it waits for a file or the network.
     def do_work(occasion)
       @delay = nil
-      Memprofiler.own { @lock.synchronize { @work.call(occasion) } }
+      return work_alone(occasion) unless Fiber.current_scheduler
+
+      thread = Thread.new { work_alone(occasion) }
+      thread.report_on_exception = false
+      thread.value
+    end
+
+    def work_alone(occasion)
+      @lock.synchronize { Memprofiler.own { @work.call(occasion) } }
     end
 
     def run(occasion)

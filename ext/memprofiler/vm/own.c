@@ -9,6 +9,7 @@ static struct {
     VALUE thread;
     int depth;
     int left; /* events that are still the profiler's; negative: all */
+    int pause;
 } marks[MAX_MARKS];
 
 int mp_own_marks;
@@ -39,8 +40,30 @@ void mp_own_begin(void)
         marks[at].thread = thread;
         marks[at].depth = 0;
         marks[at].left = -1;
+        marks[at].pause = 0;
     }
     marks[at].depth++;
+}
+
+int mp_own_pause(void)
+{
+    VALUE thread = rb_thread_current();
+    if (place_of(thread) < 0 || mp_own_marks == MAX_MARKS) return 0;
+    marks[mp_own_marks].thread = thread;
+    marks[mp_own_marks].depth = 1;
+    marks[mp_own_marks].left = 0;
+    marks[mp_own_marks].pause = 1;
+    mp_own_marks++;
+    return 1;
+}
+
+void mp_own_resume_of(VALUE thread)
+{
+    for (int i = mp_own_marks - 1; i >= 0; i--) {
+        if (marks[i].thread != thread || !marks[i].pause) continue;
+        end(i);
+        return;
+    }
 }
 
 void mp_own_end(void)
@@ -50,13 +73,13 @@ void mp_own_end(void)
 
 void mp_own_end_of(VALUE thread)
 {
+    int at = -1;
     for (int i = 0; i < mp_own_marks; i++) {
-        if (marks[i].thread == thread && marks[i].left >= 0) {
-            end(i);
-            return;
-        }
+        if (marks[i].thread != thread || marks[i].pause) continue;
+        at = i;
+        if (marks[i].left >= 0) break;
     }
-    end(place_of(thread));
+    end(at);
 }
 
 void mp_own_limit(int events)

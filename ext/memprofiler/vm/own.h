@@ -21,6 +21,14 @@ void mp_own_end(void);
 /* For a thread that will not come by any more, but may have left in a limited call. Legal in a dfree. */
 void mp_own_end_of(VALUE thread);
 
+/*
+ * What runs in this thread until mp_own_resume_of is the program's, whoever has marked it: a finalizer, a
+ * trap handler, another Fiber. False, and nothing to resume, if the thread isn't marked.
+ */
+int mp_own_pause(void);
+/* Legal in a dfree. */
+void mp_own_resume_of(VALUE thread);
+
 /* Of this thread's next allocations so many events are the profiler's; negative: all, as before. */
 void mp_own_limit(int events);
 
