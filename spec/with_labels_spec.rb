@@ -124,6 +124,22 @@ RSpec.describe Memprofiler, ".with_labels" do
     expect(labels.values_at("a", "b", "c", "d")).to eq(["caf\u00e9", "x\uFFFDy", "\u00e9" * 128, "wide"])
   end
 
+  it "repairs names too, of which two may then be one, and cuts what is nothing but stray bytes" do
+    with("q\xFF" => 1, "q\xFE" => 2) { expect(described_class.labels).to eq({ "q\uFFFD": "2" }) }
+    with("\x80" * 300 => "\x80" * 300) do
+      expect(described_class.labels).to eq({ "\uFFFD": "\uFFFD" })
+      expect(with(**described_class.labels) { described_class.labels }).to eq(described_class.labels)
+    end
+  end
+
+  it "gives the block's value, or exception, where the block freezes the thread" do
+    thread = Thread.new { with(a: 1) { Thread.current.freeze && :value } }
+    expect(thread.value).to eq(:value)
+    thread = Thread.new { with(a: 1) { Thread.current.freeze && raise(IOError, "the block's") } }
+    thread.report_on_exception = false
+    expect { thread.value }.to raise_error(IOError, "the block's")
+  end
+
   it "calls a value (other) when the process has 32,768 sets, and takes no more memory" do
     others, first, memory = Child.value(<<~RUBY)
       def allocate(count) = Array.new(count) { Object.new }

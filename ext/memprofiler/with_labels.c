@@ -98,7 +98,8 @@ static VALUE run_block(VALUE unused)
 
 static VALUE back(VALUE set)
 {
-    mp_labels_set_here((uint32_t)set);
+    /* The block may have frozen the thread, which keeps its labels then. */
+    if (!RB_OBJ_FROZEN(rb_thread_current())) mp_labels_set_here((uint32_t)set);
     return Qnil;
 }
 
@@ -108,7 +109,7 @@ static VALUE back(VALUE set)
  * end, `nil` or "" takes it away. Other threads and fibers, those begun inside too, have their own:
  * pass them `Memprofiler.labels`.
  *
- * A process keeps each set of labels it ever had, up to 32,768; from then on a value that makes a
+ * A process keeps each set of labels it ever had, up to 32,768, or 4 MB of their text; from then on a value that makes a
  * new one is "(other)". So a label is no place for ids of requests or users. A set has at most 16
  * labels; a further one is left out. Names and values are cut at 256 bytes.
  *

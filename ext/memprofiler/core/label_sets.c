@@ -4,6 +4,7 @@
 
 #include "error.h"
 #include "names.h"
+#include "utf8.h"
 
 /* Strings are few where values are; this much holds a key and a value for each set. */
 #define STRINGS_CAP (2 * MP_CAP_LABEL_SETS)
@@ -53,13 +54,14 @@ uint32_t mp_labels_pairs(const mp_labels *labels, uint32_t set, mp_label_pair *p
 /* Strings are for ever, as the sets are: each keeps its first reference. */
 static uint32_t string_of(mp_labels *labels, const char *bytes, size_t length)
 {
-    size_t cut = length;
-    if (length > MP_LABEL_BYTES_MAX) {
+    enum { MOST = MP_LABEL_BYTES_MAX + 4 }; /* with all of a character that goes over the end */
+    char valid[3 * MOST], clean[MP_LABEL_BYTES_MAX]; /* it may have come with a request */
+    size_t cut = mp_utf8_repair(bytes, length < MOST ? length : MOST, valid);
+    if (cut > MP_LABEL_BYTES_MAX) {
         cut = MP_LABEL_BYTES_MAX;
-        while (cut > 0 && (bytes[cut] & 0xc0) == 0x80) cut--; /* not within a character */
+        while ((valid[cut] & 0xc0) == 0x80) cut--; /* not within a character */
     }
-    char clean[MP_LABEL_BYTES_MAX]; /* it may have come with a request */
-    uint32_t id = mp_strings_intern(&labels->strings, clean, mp_text_clean(bytes, cut, clean));
+    uint32_t id = mp_strings_intern(&labels->strings, clean, mp_text_clean(valid, cut, clean));
     if (id != MP_STRING_NONE && mp_strings_at(&labels->strings, id)->refs > 1) {
         mp_strings_release(&labels->strings, id);
     }
