@@ -102,10 +102,10 @@ module Memprofiler
         Units.value(number, @unit, small: @small.first)
       end
 
-      # @return [Boolean] by the samples that are shown
+      # @return [Boolean] by the samples that are shown; what is exact is no hint
       def few?(row, cumulative = cumulative?(row))
         samples, error = certainty(row, cumulative)
-        @sampled && !error.nil? && samples < FEW
+        @sampled && !error.nil? && error.nonzero? && samples < FEW
       end
 
       def own_lines
