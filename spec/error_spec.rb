@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "memprofiler"
+require "memprofiler/report"
 require_relative "support/profiles"
 
 # The error that a row says, against arithmetic: 1.96 standard deviations, of the truths that are that far away. See
@@ -89,6 +90,89 @@ RSpec.describe Memprofiler::Profile, "errors" do
       expect(found.map(&:error)).to all(be_within(0.02).of(of(Math.sqrt((weight - 1) / found.first.flat.to_f))))
       expect(found.map(&:flat).uniq.size).to eq(1)
       expect(held.size).to eq(8_000)
+    end
+  end
+
+  describe "of sums where a sample stands for different numbers of objects" do
+    # @param stacks [Hash] frame to [samples of allocations, and of what lives], objects of 40 bytes
+    def sampled(interval, stacks, followed: 1)
+      values = stacks.to_h do |frame, (allocated, living)|
+        [[frame], [allocated, allocated * 40, living * followed, living * followed * 40].map { |value| value * interval }]
+      end
+      samples, live = stacks.values.transpose.map(&:sum)
+      Profiles.build(values, period: interval, comments: { interval: interval, track_one_in: followed, samples: samples, live_samples: live })
+    end
+
+    def row(profile, name, metric = :alloc_objects) = profile.top(metric).find { |row| row.name == name }
+
+    let(:exact) { sampled(1, { "a /a.rb:1" => [50_000, 40], "b /b.rb:1" => [40, 40] }) }
+    let(:coarse) { sampled(512, { "a /a.rb:1" => [100, 50], "c /c.rb:1" => [30, 25] }, followed: 4) }
+    let(:sums) do
+      [exact + coarse, coarse + exact, described_class.new((exact + coarse).pprof_data), described_class.sum([coarse, exact, coarse]) - coarse]
+    end
+
+    it "are each profile's own, added up by their squares" do
+      sums.each do |sum|
+        expect(sum.metadata[:weights]).to eq("differ")
+        deviation = Math.sqrt(512 * 511 * 100)
+        %i[alloc_objects alloc_space].each { |metric| expect(row(sum, "/a.rb:1", metric).error).to be_within(1e-3).of(of(deviation / (50_000 + 51_200))) }
+        living = Math.sqrt(2048 * 2047 * 50)
+        expect(row(sum, "/a.rb:1", :inuse_space).error).to be_within(1e-3).of(of(living / (40 + 102_400)))
+        total = Memprofiler::Profile::Sampling.new(sum.model, sum.metadata).total_error(0)
+        expect(total).to be_within(1e-3).of(of(Math.sqrt(512 * 511 * 130) / (50_040 + 66_560)))
+      end
+    end
+
+    it "come with the number of samples of one weight that would be as good" do
+      sums.each do |sum|
+        expect(row(sum, "/c.rb:1").to_h).to include(samples: 30, error: be_within(1e-3).of(of(Math.sqrt(511 / 512.0 / 30))))
+        expect(row(sum, "/c.rb:1", :inuse_space).samples).to eq(25)
+        expect(row(sum, "/b.rb:1").to_h).to include(samples: 40, error: 0.0)
+        expect(row(sum, "/a.rb:1").samples).to be_within(2).of((101_200**2) / (50_000 + (100 * (512**2))))
+      end
+    end
+
+    it "are not those of few samples where all is exact" do
+      table = Memprofiler::Report.new(sampled(1, { "b /b.rb:1" => [3, 3] }) + coarse).table(:alloc_objects, by: :line, count: 5)
+      expect(table.lines.last).to match(%r{ 0\.0% +3  /b\.rb:1$})
+      expect(table).not_to include("few")
+    end
+
+    it "go on through sums of sums" do
+      more = sampled(64, { "a /a.rb:1" => [900, 900] })
+      [(exact + coarse) + more, exact + (more + coarse), described_class.sum([more, coarse, exact])].each do |sum|
+        deviation = Math.sqrt((512 * 511 * 100) + (64 * 63 * 900))
+        expect(row(sum, "/a.rb:1").error).to be_within(1e-3).of(of(deviation / (50_000 + 51_200 + 57_600)))
+      end
+    end
+
+    it "don't come out smaller by rounding, of many stacks with little" do
+      pair = sampled(2, Array.new(500) { |i| ["a#{i} /a.rb:1", [1, 1]] }.to_h)
+      [exact + pair, described_class.new((pair + exact).pprof_data)].each do |sum|
+        expect(row(sum, "/a.rb:1").error).to be_within(1e-5).of(of(Math.sqrt(500 * 2) / 51_000))
+      end
+    end
+
+    it "are told by averages where all stand for the same" do
+      sum = coarse + coarse
+      expect(sum.metadata).not_to include(:weights)
+      expect(sum.model[:samples].map(&:size)).to all(eq(3))
+      expect(row(sum, "/c.rb:1").samples).to eq(60)
+    end
+
+    # 100 samplings of 100,000 objects, by two collectors: by the binomial distribution fewer than 87 come once in 1000.
+    [[1, 512], [64, 512]].each do |intervals|
+      it "hold the truth in 95 % of samplings, of #{intervals.join(" and ")}" do
+        random = Random.new(7)
+        held = Array.new(100) do
+          sum = described_class.sum(intervals.map do |interval|
+            samples = (0...50_000).count { random.rand(interval).zero? }
+            sampled(interval, { "a /a.rb:1" => [samples, samples] })
+          end)
+          (sum.total(:alloc_objects) - 100_000).abs <= sum.total(:alloc_objects) * error(sum, :alloc_objects)
+        end
+        expect(held.count(true)).to be >= 87
+      end
     end
   end
 end

@@ -161,6 +161,17 @@ RSpec.describe Memprofiler::Report do
         expect(names(profile, 2)).to eq(%w[sure also])
       end
 
+      it "goes by what it shows of a row, which is cum where it has no flat" do
+        profile = Profiles.build({ ["a /sure.rb:1", "<main> /caller.rb:1"] => [6400, 640_000, 0, 0],
+                                   ["b /few.rb:1", "b /few_caller.rb:1"] => [128, 9_000_000, 0, 0] },
+                                 period: 64, comments: { interval: 64, samples: 102 })
+        text = described_class.new(profile).table(:alloc_space, by: :line, count: nil)
+        expect(text.lines.drop(2).map { |line| line[%r{few *2  /\w+|/\w+|^on fewer}].squeeze(" ") })
+          .to eq(["/sure", "/caller", "on fewer", "few 2 /few", "few 2 /few_caller"])
+        text = described_class.new(profile).table(:alloc_space, by: :line, count: 3)
+        expect(text.scan(%r{/\w+})).to eq(["/sure", "/caller", "/few"])
+      end
+
       it "marks them where there are no others" do
         text = described_class.new(mixed(0, 3)).table(:alloc_space, by: :line, count: 2)
         expect(text.lines.drop(2).join).to match(%r{\A .* few +2  /few0.rb:1\n .* few +2  /few1.rb:1\nfew: the row rests on fewer than 20 samples, })

@@ -143,6 +143,78 @@ RSpec.describe "memprofiler run, signals", :command do
     expect(profiles.size).to eq(1)
   end
 
+  # Each fork is noted in the run's list, in writing which SIGXFSZ could come.
+  describe "in threads that fork" do
+    def run(program)
+      result = memprofiler("run", "--quiet", "--output", "out", "--", Command::RUBY, "-W0", "-e", <<~RUBY)
+        #{program.lines.first}
+        Array.new(4) { Thread.new { 30.times { Process.wait(fork { exit!(0) }) } } }.each(&:join)
+        #{program.lines.drop(1).join}
+      RUBY
+      result.out
+    end
+
+    it "leave the program its handler" do
+      expect(run(<<~RUBY)).to eq("handled\n")
+        trap("XFSZ") { puts "handled" }
+        Process.kill(:XFSZ, $$)
+        sleep 0.1
+      RUBY
+    end
+
+    it "leave what it starts, and its forks, the signal's default" do
+      expect(run(<<~RUBY)).to eq("#{Signal.list["XFSZ"]}\n" * 2)
+
+        puts Process.wait2(spawn("kill -XFSZ $$; sleep 0.1")).last.termsig
+        puts Process.wait2(fork { Process.kill(:XFSZ, $$); sleep 0.1; exit!(0) }).last.termsig
+      RUBY
+    end
+  end
+
+  # A finalizer runs in the profile's last collection, and what it starts stands for what other threads do meanwhile.
+  describe "held back while the profile is written" do
+    def at_last_collection(before, code, *options)
+      File.write("#{@dir}/program.rb", <<~RUBY)
+        GC.disable
+        main = $$
+        #{before}
+        100.times { ObjectSpace.define_finalizer(Object.new, proc { $done ||= ($$ == main && ((#{code}); true)) }) }
+      RUBY
+      memprofiler("run", "--quiet", "--output", "out", "--", Command::RUBY, "-W0", *options, "program.rb").out
+    end
+
+    it "have their defaults in what is started" do
+      statuses = at_last_collection("", <<~'RUBY')
+        %w[INT TERM HUP XFSZ].each { |name| puts Process.wait2(spawn("sh", "-c", "kill -#{name} $$; sleep 0.1")).last.termsig }
+      RUBY
+      expect(statuses.lines.map(&:to_i)).to eq(Signal.list.values_at("INT", "TERM", "HUP", "XFSZ"))
+    end
+
+    it "have the program's handlers in its forks" do
+      expect(at_last_collection("trap('TERM') { puts 'mine' }", <<~RUBY)).to eq("mine\n")
+        Process.wait(fork { Process.kill(:TERM, $$); sleep 0.1; $stdout.flush; exit!(0) })
+      RUBY
+    end
+
+    it "stay ignored where the program ignores them" do
+      expect(at_last_collection("trap('TERM', 'IGNORE')", "system('kill -TERM $$; echo ignored')")).to eq("ignored\n")
+    end
+
+    # As of C extensions; abs(3) takes an int and does no harm.
+    it "have a library's own handler afterwards" do
+      File.write("#{@dir}/early.rb", <<~RUBY)
+        require "fiddle"
+        int = Fiddle::TYPE_INT
+        pointer = Fiddle::TYPE_VOIDP
+        SIGNAL = Fiddle::Function.new(Fiddle::Handle::DEFAULT["signal"], [int, pointer], pointer)
+        ABS = Fiddle::Handle::DEFAULT["abs"]
+        at_exit { puts SIGNAL.call(Signal.list["TERM"], 0).to_i == ABS }
+      RUBY
+      skip "no fiddle here" unless system(Command::CLEAN, Command::RUBY, "-W0", "-rfiddle", "-e", "", err: File::NULL)
+      expect(at_last_collection("SIGNAL.call(Signal.list['TERM'], ABS)", "nil", "-r./early.rb")).to eq("true\n")
+    end
+  end
+
   describe "Ctrl-C again and again" do
     # After the first one it ignores them: Ruby alone, hit while it ends, ends by the signal.
     let(:interrupted) { <<~RUBY }

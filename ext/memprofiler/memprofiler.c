@@ -10,6 +10,7 @@
 #include "collector.h"
 #include "comments.h"
 #include "core/snapshot.h"
+#include "hold_back.h"
 #include "relay.h"
 #include "vm/hooks.h"
 #include "vm/naming.h"
@@ -199,6 +200,7 @@ void Init_memprofiler(void)
     mp_init_collector(memprofiler);
     mp_init_labels(memprofiler);
     mp_init_relay(memprofiler);
+    mp_init_hold_back(memprofiler);
     rb_define_singleton_method(memprofiler, "own", own, 0);
     rb_define_singleton_method(memprofiler, "own_folder=", own_folder, 1);
     rb_define_singleton_method(memprofiler, "program=", program, 1);

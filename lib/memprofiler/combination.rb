@@ -12,8 +12,9 @@ module Memprofiler
       ONE_RUN = "two of the profiles are of one run of a collector (pid %s), and what both have would count twice: " \
                 "leave the earlier one out, or take later - earlier"
       MIXTURE = "one is a difference of two profiles, another one isn't"
+      SAME_WEIGHT = 1e-6 # in relation to each other
       ASKED_FOR = %w[class age thread pid].freeze # labels of flush
-      private_constant :DIFFERENT_RUNS, :ONE_RUN, :MIXTURE, :ASKED_FOR
+      private_constant :DIFFERENT_RUNS, :ONE_RUN, :MIXTURE, :SAME_WEIGHT, :ASKED_FOR
 
       # @return [Hash] later - earlier; see Profile#-
       # @raise [ArgumentError]
@@ -49,6 +50,8 @@ module Memprofiler
         @values = {} # [stack, labels] => values
         @variances = {} # the same => the variances of these
         @uneven = {} # the same => true, if they don't follow from the values
+        @weights = [] # what a sample stands for, by column
+        @differ = false # the profiles' weights do: then all samples have their deviations
       end
 
       # @param model [Hash]
@@ -62,6 +65,7 @@ module Memprofiler
         note_relatives(metadata)
         count_unlabelled(model, metadata)
         merge(model, 1)
+        compare_weights(metadata)
         @model = @model ? head_of_sum(@model, model) : model
       end
 
@@ -83,6 +87,7 @@ module Memprofiler
       def model
         raise ArgumentError, "at least one profile is needed" unless @model
 
+        @rounded = Array.new(@model[:sample_types].size, 0.0)
         samples = @values.filter_map do |key, values|
           sample_of(key, values) if values.any?(&:nonzero?)
         end
@@ -140,6 +145,17 @@ module Memprofiler
         @unlabelled += labelled ? metadata[:processes_without_class].to_i : metadata[:processes] || 1
       end
 
+      # (An average comes out a little different with each rounding.)
+      def compare_weights(metadata)
+        @differ ||= metadata.key?(:weights)
+        @sampling.weights.each_with_index do |weight, column|
+          next unless weight
+
+          known = (@weights[column] ||= weight)
+          @differ ||= (weight - known).abs > known * SAME_WEIGHT
+        end
+      end
+
       def period_of(model)
         "#{model[:period]} #{model[:period_type]&.join("/")}"
       end
@@ -176,8 +192,21 @@ module Memprofiler
       # some has gone too, that is the least it can be.)
       def sample_of(key, values)
         sample = [key[0], values, key[1]]
-        sample << @variances[key].map { |variance| Math.sqrt(variance.abs).round } if @uneven[key]
+        sample << deviations(@variances[key].map(&:abs)) if @differ || @uneven[key]
         sample
+      end
+
+      # Where all samples have them, what rounding takes from one's variance goes to the next: of a
+      # weight of 2 it's half, in the same direction each time.
+      def deviations(variances)
+        return variances.map { |variance| Math.sqrt(variance).round } unless @differ
+
+        variances.map.with_index do |variance, column|
+          next 0 if variance.zero?
+
+          due = variance + @rounded[column].clamp(-variance, variance)
+          Math.sqrt(due).round.tap { |deviation| @rounded[column] = due - (deviation**2) }
+        end
       end
 
       # A sample may get its label late (a class that could not be known at
@@ -210,11 +239,7 @@ module Memprofiler
       # As pprof's own merge has it: the first time, the largest period.
       def head_of_sum(one, other)
         comments = [one[:comments], other[:comments]]
-        parts = comments.map { |lines| Metadata.parse(lines) }
-        metadata = Metadata.sum(*parts)
-        forked = forked_pids(*parts)
-        metadata[:forked_pids] = forked if forked
-        metadata[:processes_without_class] = @unlabelled if @labelled && @unlabelled.positive?
+        metadata = metadata_of_sum(*comments.map { |lines| Metadata.parse(lines) })
         one.merge(
           period: [one[:period], other[:period]].max,
           time_nanos: [one[:time_nanos], other[:time_nanos]].reject(&:zero?).min || 0,
@@ -222,6 +247,13 @@ module Memprofiler
           mapping: one[:mapping] | other[:mapping],
           comments: Metadata.format(metadata) + comments.flat_map { |lines| Metadata.remarks(lines) }.uniq
         )
+      end
+
+      def metadata_of_sum(*parts)
+        metadata = Metadata.sum(*parts)
+        metadata.merge!({ forked_pids: forked_pids(*parts), weights: ("differ" if @differ) }.compact)
+        metadata[:processes_without_class] = @unlabelled if @labelled && @unlabelled.positive?
+        metadata
       end
 
       def head_of_difference(later, earlier)

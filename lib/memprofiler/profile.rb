@@ -31,7 +31,8 @@ module Memprofiler # rubocop:disable Style/Documentation -- it's in lib/memprofi
     # named thing itself allocated, `cumulative` adds what it called (Integers, in
     # the metric's unit); `share` and `cumulative_share` are these as fractions of
     # the whole (-1.0..1.0), which in a difference is growth and shrinkage together;
-    # `samples` and `cumulative_samples` how many samples they rest on (Integers),
+    # `samples` and `cumulative_samples` how many samples they rest on (Integers; in a sum of
+    # profiles of different intervals, how many of one interval would be as good),
     # `error` and `cumulative_error` their 95 % errors as fractions of them (0.0: exact;
     # nil of what is 0). The last four are nil where the profile doesn't say how it was sampled.
     Row = Struct.new(:name, :flat, :cumulative, :share, :cumulative_share, :samples, :cumulative_samples, :error,

@@ -50,8 +50,8 @@ module Memprofiler
 
       def row_at(row, column, whole)
         flat = @flat[row][column]
-        samples, error = @sampling.behind(column, @flat[row], @variances[row][column])
-        all_samples, all_error = @sampling.behind(column, @cumulative[row], @cumulative_variances[row][column])
+        samples, error = @sampling.behind(column, @flat[row], @variances[row])
+        all_samples, all_error = @sampling.behind(column, @cumulative[row], @cumulative_variances[row])
         Row.new(name: @names[row], flat: flat, cumulative: @cumulative[row][column],
                 share: share(flat, whole), cumulative_share: share(@cumulative[row][column], whole),
                 samples: samples, error: error, cumulative_samples: all_samples, cumulative_error: all_error).freeze

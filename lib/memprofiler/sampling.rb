@@ -17,6 +17,13 @@ module Memprofiler
     # sum (Wilson's, or score, interval): those within r + z²r²/2 instead of r, its square
     # of the relative deviation. That's 2 samples more, and makes it 95 % (docs/accuracy.md).
     #
+    # In a sum of profiles with different weights no average tells anything: there each
+    # sample has its deviation, and comments say `weights: differ`. How many samples a
+    # row rests on follows then from its objects and their variance, s = sum(w) and
+    # v = sum(w (w-1)) over its samples: s² / (v + s) = sum(w)² / sum(w²), Kish's effective
+    # number. Of one weight that is their number; of several, how many of one weight would
+    # be as good.
+    #
     # What no sample has met is in no error: of sizes so uneven that a few objects
     # make up most bytes, most samplings see too little, and say so with too little
     # doubt.
@@ -38,6 +45,7 @@ module Memprofiler
       def initialize(model, metadata)
         @model = model
         types = model[:sample_types].map(&:first)
+        @differ = metadata.key?(:weights)
         @objects = types.map { |type| types.index("#{type[/\A(?:alloc|inuse)(?=_)/]}_objects") }
         @weights = @objects.map do |objects|
           Thread.pass # a profile may have very many samples
@@ -60,15 +68,18 @@ module Memprofiler
         objects.nil? || objects.zero? ? 0.0 : (weight - 1) * (values[column]**2) / objects
       end
 
+      # @param values [Array, Hash] sums by column: of the metric, and of its objects
+      # @param variances [Array, Hash] the same
       # @return [Array(Integer, Float), nil] samples behind a sum and its relative 95 % error;
       #   nil if unknown
-      def behind(column, values, variance)
-        weight = @weights[column]
-        return if weight.nil?
+      def behind(column, values, variances)
+        return if @weights[column].nil?
 
-        samples = (values[@objects[column]].abs / weight).round
+        samples = samples(column, values, variances).round
         flat = values[column].abs
-        [samples, flat.zero? ? nil : Sampling.error(variance.fdiv(flat.to_f**2))]
+        return [samples, nil] if flat.zero?
+
+        [[samples, 1].max, Sampling.error(variances[column].fdiv(flat.to_f**2))]
       end
 
       # @param column [Integer] a metric's place among the sample types
@@ -78,12 +89,26 @@ module Memprofiler
         totals = samples.map { |_, row, _| row }.transpose.map(&:sum)
         return if totals.empty?
 
+        behind(column, totals, total_variances(column))&.last
+      end
+
+      # @return [Hash{Integer => Float}] what `behind` needs of them: of the metric and of its objects
+      def total_variances(column)
         pieces = Pieces.new
-        variance = samples.sum do |sample|
-          pieces.step
-          variance(column, sample)
+        (@differ ? [column, *@objects[column]].uniq : [column]).to_h do |each|
+          variance = @model[:samples].sum do |sample|
+            pieces.step
+            variance(each, sample)
+          end
+          [each, variance]
         end
-        behind(column, totals, variance)&.last
+      end
+
+      # @return [Array<Float, nil>] what a sample stands for, by column; nil where it's unknown, or there is none
+      def weights
+        @weights.map.with_index do |weight, column|
+          weight if weight && @model[:samples].any? { |_, values, _| values[@objects[column]].nonzero? }
+        end
       end
 
       # @return [Boolean] it is known how the profile was sampled
@@ -92,6 +117,14 @@ module Memprofiler
       end
 
       private
+
+      def samples(column, values, variances)
+        objects = values[@objects[column]].abs
+        return objects / @weights[column] unless @differ
+        return 0 if objects.zero?
+
+        (objects**2) / (variances[@objects[column]] + objects)
+      end
 
       # Samples of which one was followed, thinning included; of a sum the most.
       def tracked_one_in(metadata)

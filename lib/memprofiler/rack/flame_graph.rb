@@ -15,7 +15,7 @@ module Memprofiler
       STYLE = "body{max-width:none}.g{position:relative}.g div{position:absolute;height:#{HEIGHT - 1}px;" \
               "overflow:hidden;white-space:nowrap;font:12px/#{HEIGHT - 1}px monospace;border-right:1px solid #fff;" \
               "box-sizing:border-box;border-radius:2px}.g div:hover{outline:1px solid #000}".freeze
-      Node = Struct.new(:value, :objects, :variance, :called)
+      Node = Struct.new(:value, :objects, :variance, :objects_variance, :called)
       Boxes = Struct.new(:html, :pieces, :whole, :numbers)
       private_constant :LEAST, :DEEPEST, :HEIGHT, :STYLE, :Node, :Boxes
 
@@ -42,28 +42,29 @@ module Memprofiler
 
       # Of what shrank in a difference no box can be drawn.
       def tree(model, numbers)
-        root = Node.new(0, 0, 0.0, {})
+        root = Node.new(0, 0, 0.0, 0.0, {})
         pieces = Profile::Pieces.new
         names = model[:functions].map { |name, _, file, line| [name, file.empty? ? "" : "#{file}:#{line}"] }
         model[:samples].each do |sample|
           pieces.step
-          value, objects, variance = numbers.of(sample)
-          next unless value.positive?
+          added = numbers.of(sample)
+          next unless added.first.positive?
 
           node = root
-          add(node, value, objects, variance)
+          add(node, *added)
           sample.first.reverse_each.first(DEEPEST).each do |location|
-            node = (node.called[names[model[:locations][location][0]]] ||= Node.new(0, 0, 0.0, {}))
-            add(node, value, objects, variance)
+            node = (node.called[names[model[:locations][location][0]]] ||= Node.new(0, 0, 0.0, 0.0, {}))
+            add(node, *added)
           end
         end
         root
       end
 
-      def add(node, value, objects, variance)
+      def add(node, value, objects, variance, objects_variance)
         node.value += value
         node.objects += objects
         node.variance += variance
+        node.objects_variance += objects_variance
       end
 
       # @return [Integer] how many levels there are
@@ -108,10 +109,10 @@ module Memprofiler
         end
 
         # @param sample [Array] of the model
-        # @return [Array(Integer, Integer, Float)] value, objects, variance
+        # @return [Array(Integer, Integer, Float, Float)] value, objects, and the variances of both
         def of(sample)
           values = sample[1]
-          [values[@column], values[@objects], @sampling.variance(@column, sample)]
+          [values[@column], values[@objects], @sampling.variance(@column, sample), @sampling.variance(@objects, sample)]
         end
 
         def amount(value)
@@ -121,10 +122,9 @@ module Memprofiler
         # @param node [Node]
         # @return [String] that begins with a comma; "" where it isn't known
         def certainty(node)
-          values = []
-          values[@objects] = node.objects
-          values[@column] = node.value
-          samples, error = @sampling.behind(@column, values, node.variance)
+          values = { @objects => node.objects, @column => node.value }
+          variances = { @objects => node.objects_variance, @column => node.variance }
+          samples, error = @sampling.behind(@column, values, variances)
           return "" unless error
 
           samples = Report::Units.plural(samples, "sample")

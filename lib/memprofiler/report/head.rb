@@ -119,7 +119,8 @@ module Memprofiler
         return unless @metadata[:difference] && column
 
         row = @types.keys.each_index.map { |each| @profile.model[:samples].sum { |_, values, _| values[each].abs } }
-        samples, = Profile::Sampling.new(@profile.model, @metadata).behind(column, row, 0.0)
+        sampling = Profile::Sampling.new(@profile.model, @metadata)
+        samples, = sampling.behind(column, row, sampling.total_variances(column))
         ", #{Units.value(samples, "count")} of what changed in use" if samples
       end
 

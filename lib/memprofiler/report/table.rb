@@ -61,6 +61,7 @@ module Memprofiler
 
         places = count == 1 ? 0 : (count * FEW_SHARE).ceil
         few = (few & top).first([places, count - sure].max)
+        few.pop while few.any? && few.last.flat.zero? && others.size + few.size > count # what only calls has no claim
         [others.first(count - few.size), few]
       end
 
@@ -85,10 +86,14 @@ module Memprofiler
 
       # @return [Array<String>] a row's error, and samples
       def sampled(row, cumulative)
-        samples, error = cumulative ? [row.cumulative_samples, row.cumulative_error] : [row.samples, row.error]
+        samples, error = certainty(row, cumulative)
         return ["", ""] unless error
 
-        [samples < FEW ? FEW_MARK : Units.percent(error), samples.to_s]
+        [few?(row, cumulative) ? FEW_MARK : Units.percent(error), samples.to_s]
+      end
+
+      def certainty(row, cumulative)
+        cumulative ? [row.cumulative_samples, row.cumulative_error] : [row.samples, row.error]
       end
 
       # In one style, so that a column can be compared by eye.
@@ -97,8 +102,10 @@ module Memprofiler
         Units.value(number, @unit, small: @small.first)
       end
 
-      def few?(row)
-        @sampled && row.error && row.samples < FEW
+      # @return [Boolean] by the samples that are shown; what is exact is no hint
+      def few?(row, cumulative = cumulative?(row))
+        samples, error = certainty(row, cumulative)
+        @sampled && !error.nil? && error.nonzero? && samples < FEW
       end
 
       def own_lines
@@ -122,7 +129,7 @@ module Memprofiler
 
       def calls_much?(row)
         row.cumulative != row.flat && row.cumulative_share.abs >= OWN_SHARE &&
-          !(@sampled && row.cumulative_samples && row.cumulative_samples < FEW)
+          !few?(row, true)
       end
 
       def own?(name)

@@ -20,19 +20,19 @@ module Memprofiler
       LIBRARY = ::File.expand_path("../..", __dir__).freeze
       PROCESS = ::Process
       FILE = ::File
-      SIGNAL = ::Signal
       THREAD = ::Thread
       # (Whoever else may write to the folder could have put a link there, or a pipe that nobody reads.)
       APPEND = FILE::WRONLY | FILE::APPEND | FILE::NOFOLLOW | FILE::NONBLOCK
-      # Ends a program that may write no more; ignored, it is an Errno::EFBIG.
-      TOO_LARGE = %w[XFSZ].freeze
-      HOLD_BACK = (%w[INT TERM HUP] + TOO_LARGE).freeze # while the profile is written
+      # Ends a program that may write no more; held back, it is an Errno::EFBIG.
+      TOO_LARGE = ::Signal.list.values_at("XFSZ").freeze
+      # While the profile is written: an impatient second Ctrl-C would cost the one that the first asked for.
+      HOLD_BACK = (::Signal.list.values_at("INT", "TERM", "HUP") + TOO_LARGE).freeze
       SPARE_DESCRIPTORS = 8
       # Handlers that a library registered before us, with `ruby -r`, run after
       # ours: minitest/autorun runs all tests there. If they allocated so much
       # that it matters the profile is taken again.
       MUCH_MORE = 0.01
-      private_constant :STANDARD_ERROR, :PROCESS, :FILE, :SIGNAL, :THREAD, :APPEND, :TOO_LARGE, :HOLD_BACK,
+      private_constant :STANDARD_ERROR, :PROCESS, :FILE, :THREAD, :APPEND, :TOO_LARGE, :HOLD_BACK,
                        :SPARE_DESCRIPTORS, :MUCH_MORE
 
       class << self
@@ -138,7 +138,7 @@ module Memprofiler
         return unless @collector
 
         Memprofiler.own do
-          holding_back(HOLD_BACK) do
+          holding_back do
             @path = write_profile
             record("profile", FILE.basename(@path))
           end
@@ -154,7 +154,7 @@ module Memprofiler
         # What lives can't be told after a collection since then, and the first profile is the better one.
         return if @collector.stats[:lost_collections] > @lost_collections
 
-        Memprofiler.own { holding_back(HOLD_BACK) { FILE.rename(write_profile, @path) } }
+        Memprofiler.own { holding_back { FILE.rename(write_profile, @path) } }
       rescue Exception => e # rubocop:disable Lint/RescueException
         record_error("failed", "after other exit handlers: ", e)
       end
@@ -188,16 +188,15 @@ module Memprofiler
         @collector.send(:allocations)
       end
 
-      # An impatient second Ctrl-C would cost the profile that the first one asked for.
-      def holding_back(signals)
-        before = [] # what has been done so far, should one fail
-        signals.each do |name| # rubocop:disable Style/MapIntoArray
-          before << [name, SIGNAL.trap(name, "IGNORE")]
+      def holding_back
+        Memprofiler.hold_back(*HOLD_BACK) do
+          begin
+            THREAD.pass # what had come before is handled here: it asks for the end, and this is it
+          rescue Exception # rubocop:disable Lint/RescueException
+            nil
+          end
+          yield
         end
-        yield
-      ensure
-        # (trap asks a handler for to_str, but not a block.)
-        before.each { |name, handler| handler.is_a?(Proc) ? SIGNAL.trap(name, &handler) : SIGNAL.trap(name, handler) }
       end
 
       # A program may end because it has used up all of its descriptors.
@@ -238,7 +237,7 @@ module Memprofiler
       # write there too.
       def record(what, text = "")
         line = "#{what}\t#{@pid}\t#{@program}\t#{text.b.tr("\t\r\n", " ")}\n"
-        holding_back(TOO_LARGE) do
+        Memprofiler.hold_back(*TOO_LARGE) do
           with_descriptors { FILE.open(@manifest, APPEND, 0) { |file| file.syswrite(line) } }
         end
       rescue StandardError
