@@ -32,7 +32,7 @@ RSpec.describe Memprofiler, "own" do
   def in_program(code) = Child.value("#{PRELUDE_OF_OWN}\n#{code}")
 
   it "leaves the finalizers that run in its threads to the program" do
-    made, by, seen = in_program(<<~'RUBY')
+    made, by, seen = in_program(<<~RUBY)
       collector = Memprofiler.start(interval: 1)
       by = Hash.new(0)
       flusher = Memprofiler::FileFlusher.new(dir: "profiles", every: 0.05, gc: true).start
@@ -65,7 +65,7 @@ RSpec.describe Memprofiler, "own" do
   end
 
   it "ends where a Fiber is dropped in the middle of it" do
-    before, after = in_program(<<~'RUBY')
+    before, after = in_program(<<~RUBY)
       collector = Memprofiler::Collector.new(interval: 1).start
       def dropped = Fiber.new { Memprofiler.own { Fiber.yield } }.resume
       def deep(n) = n.zero? ? dropped : deep(n - 1) # so that nothing of it stays on the stack
