@@ -9,6 +9,7 @@
 #include "vm/heap.h"
 #include "vm/holds.h"
 #include "vm/hooks.h"
+#include "vm/own.h"
 #include "vm/ractors.h"
 
 #define DEFAULT_INTERVAL 512
