@@ -19,12 +19,13 @@ module Suites
 
     private
 
+    # All files of lib/ are tried in threads, not one in 20 by chance.
     def ruby
       Suite.new("ruby", source: DebianSource.new(*DebianSource.of_this_ruby), framework: :ruby,
                         files: RUBYS_OWN.map { |name| "test/#{name}" } + ["test/test_*.rb"],
                         options: ["-Itool/lib"], extensions: "ext/-test-/**/extconf.rb",
                         arguments: ->(file) { ["test/runner.rb", "-v", "--test-order=alpha", file] },
-                        environment: { "RUBY_TEST_TIMEOUT_SCALE" => "4" })
+                        environment: { "RUBY_TEST_TIMEOUT_SCALE" => "4", "TEST_REQUIRE_THREAD_RATIO" => "1" })
     end
 
     # Its tests move all objects now and then (GC.compact).
