@@ -594,10 +594,10 @@ RSpec.describe Memprofiler::Rack do
     LEAK = CONFIG.lines.index { |line| line.include?("100.times") } + 1
     MARKER = CONFIG.lines.index { |line| line.include?("marker = ") } + 1
 
-    # Requests without end, by several clients, until the block has its answer.
+    # Requests without end, by several clients, until the block has its answer. (Not packed: see Server#load.)
     def under_load(server, path, clients: 3)
       done = false
-      threads = Array.new(clients) { Thread.new { server.get(path) until done } }
+      threads = Array.new(clients) { Thread.new { server.get(path, { "accept-encoding" => "identity" }) until done } }
       yield
     ensure
       done = true
