@@ -194,7 +194,7 @@ RSpec.describe "files and their folders", :command do
       program = <<~RUBY
         list = Dir.glob("out/.run.*")[0]
         eval(ENV["DEED"])
-        system(RbConfig.ruby, "-e", "Array.new(1000) { Object.new }; fork { exit }; Process.wait; puts 1")
+        system(RbConfig.ruby, "-e", "Array.new(20_000) { Object.new }; fork { exit }; Process.wait; puts 1")
         puts 2
       RUBY
       Timeout.timeout(120) { run_ruby("-e", program, env: { "DEED" => deed }) }

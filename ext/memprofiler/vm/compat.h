@@ -62,8 +62,8 @@ struct rb_gc_object_metadata_entry *rb_gc_object_metadata(VALUE obj);
 /* From 3.4 a moved object counts in GC.stat(:total_allocated_objects). */
 #define MP_MOVES_COUNT_AS_ALLOCATED (MP_RUBY >= 304)
 
-/* From 3.4 what a thread has touched of its VM stack is freed with its object, not at its end. */
-#define MP_DEAD_THREADS_HOLD_STACKS (MP_RUBY >= 304)
+/* From 3.3 what a thread has touched of its VM stack is freed with its object, not at its end. */
+#define MP_DEAD_THREADS_HOLD_STACKS (MP_RUBY >= 303)
 
 /* From 3.3 jobs are registered once, and triggered by handle (feature 20057). */
 #ifdef HAVE_RB_POSTPONED_JOB_PREREGISTER

@@ -115,7 +115,7 @@ void mp_run_thin(mp_run *run);
  *
  * A thread mostly gets its name from its own first lines, and a job may not ask it. So threads wait for a
  * flush. Of those that have ended by then the last MP_KEPT_THREADS are kept alive, others are "(thread)":
- * from 3.4 a thread that has ended holds what it touched of its stack for as long as its object lives.
+ * from 3.3 a thread that has ended holds what it touched of its stack for as long as its object lives.
  * Where there are no mark bits all are kept, and named "(thread)" when more than that wait.
  */
 #define MP_KEPT_THREADS (MP_DEAD_THREADS_HOLD_STACKS ? 32u : 256u)
