@@ -16,7 +16,8 @@ RSpec.describe Memprofiler::Collector, "beside" do
     def tool_stop = File.read("/proc/self/maps")[/jemalloc/].inspect + ENV["MALLOC_ARENA_MAX"].inspect
   RUBY
 
-  it "jemalloc, preloaded", if: File.exist?("/proc/self/maps") do
+  # (no_asan: whose runtime has to be the first that is preloaded.)
+  it "jemalloc, preloaded", :no_asan, if: File.exist?("/proc/self/maps") do
     found = Dir["/usr/lib/*/libjemalloc.so.2"].first
     skip_or_fail "needs jemalloc (Debian: libjemalloc2)" unless found
     answer = rounds(ALLOCATOR, env: { "LD_PRELOAD" => found })
