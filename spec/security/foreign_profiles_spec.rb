@@ -5,20 +5,12 @@ require "zlib"
 require_relative "../support/child"
 require_relative "../support/command"
 require_relative "../support/profiles"
+require_relative "../support/wire"
 
 # Files that somebody made to harm who opens them. More of the decoder's refusals are in codec_spec.rb and in
 # spec/core/test_codec_decode.c; what no list has is for the fuzzer (rake core:fuzz).
 RSpec.describe "a profile of somebody else's" do
-  def varint(number)
-    bytes = []
-    while number > 0x7f
-      bytes << ((number & 0x7f) | 0x80)
-      number >>= 7
-    end
-    [*bytes, number].pack("C*")
-  end
-
-  def field(number, bytes) = varint((number << 3) | 2) + varint(bytes.bytesize) + bytes
+  include Wire
 
   # Two strings, one sample type, one function, one location
   let(:head) { field(1, "\x08\x01\x10\x01".b) + field(6, "") + field(6, "x") + field(5, "\x08\x01\x10\x01".b) + field(4, "\x08\x01\x22\x02\x08\x01".b) }

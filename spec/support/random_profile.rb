@@ -1,9 +1,12 @@
 # frozen_string_literal: true
 
 require "memprofiler"
+require_relative "wire"
 
 # A pprof file that a seed makes, byte by byte: what it has is what nobody would write but to harm, or by a fault.
 class RandomProfile
+  include Wire
+
   KEYS = %w[interval track_one_in dropped_samples untracked_samples thinned_samples truncated_stacks overflow_stacks lost_collections lost_samples hooks_rearmed
             unseen_objects memprofiler intervals processes difference same_pid forked_pids stopped ractors jit samples collections own_objects live_samples
             tracked_objects heap_live_slots heap_bytes heap_bytes_before pid run forked_from ruby liveness processes_without_class other].freeze
@@ -86,17 +89,4 @@ class RandomProfile
   def odd?(one_in) = @random.rand(one_in).zero?
   def pick(list) = list[@random.rand(list.size)]
   def string(text) = @strings[text.b] ||= @strings.size
-
-  def varint(number)
-    number &= (1 << 64) - 1
-    bytes = []
-    while number > 0x7f
-      bytes << ((number & 0x7f) | 0x80)
-      number >>= 7
-    end
-    [*bytes, number].pack("C*")
-  end
-
-  def number(field, number) = varint(field << 3) + varint(number)
-  def field(field, bytes) = varint((field << 3) | 2) + varint(bytes.bytesize) + bytes
 end

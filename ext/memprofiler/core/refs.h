@@ -60,7 +60,7 @@ void mp_refs_retain(mp_refs *refs, uint32_t id);
 void mp_refs_release(mp_refs *refs, uint32_t id);
 /* The object of a named item has died. */
 void mp_refs_die(mp_refs *refs, uint32_t id);
-/* No address of a named item can be trusted any more. Pending ones stay: they are pinned. */
+/* No address of a named item can be trusted any more. Pending ones, if pinned, can: they stay. */
 void mp_refs_die_all(mp_refs *refs);
 /* The next item with an address after `id`, or 0. */
 uint32_t mp_refs_next(const mp_refs *refs, uint32_t id);
