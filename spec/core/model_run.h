@@ -86,7 +86,11 @@ static inline void model_act(model_run *run)
     } else if (which < 82) {
         model_name_some(m, 1 + model_roll(source, 20));
     } else if (which < 84) {
-        mp_recorder_name_stacks(r, model_roll(source, 40));
+        uint32_t most = model_roll(source, 40);
+        if (model_roll(source, 2))
+            mp_recorder_name_stacks(r, most);
+        else
+            mp_recorder_name_sites(r, most);
     } else if (which < 86) {
         mp_recorder_fold(r);
     } else if (which < 90) {

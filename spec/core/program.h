@@ -397,6 +397,7 @@ static inline void step(program *p, unsigned what)
     }
     if (dice_roll(d, 40) == 0) name_all(p);
     if (dice_roll(d, 30) == 0) mp_recorder_name_stacks(p->recorder, dice_roll(d, 40));
+    if (dice_roll(d, 30) == 0) mp_recorder_name_sites(p->recorder, dice_roll(d, 40));
     if (what & COMPACT && dice_roll(d, 1500) == 0) {
         name_all(p);
         compact(p);

@@ -176,6 +176,17 @@ static int no_room_for_names(const mp_recorder *r, const mp_site *raw)
                mp_refs_at(&r->classes, r->overflow_class)->name;
 }
 
+int mp_recorder_name_sites(mp_recorder *r, uint32_t most)
+{
+    uint32_t top = r->raw_sites.slabs.top;
+    for (; most > 0 && r->sites_named < top; most--) {
+        mp_site *raw = mp_site_at(&r->raw_sites, ++r->sites_named);
+        if (raw->record.refs && !raw->named && !waits_for_names(r, raw))
+            raw->named = named_site_of(r, raw);
+    }
+    return r->sites_named < top;
+}
+
 static void fold_site(mp_recorder *r, mp_site *raw)
 {
     if (!raw->named) {

@@ -1,11 +1,14 @@
 #include "functions.h"
 
+#include <string.h>
+
 #include "pprof.h"
 
 void mp_functions_init(mp_functions *functions, mp_strings *strings, uint32_t functions_cap,
                        uint32_t locations_cap)
 {
     functions->strings = strings;
+    memset(functions->recent, 0, sizeof functions->recent);
     mp_records_init(&functions->functions, sizeof(mp_function), 4, functions_cap);
     mp_records_init(&functions->locations, sizeof(mp_location), 2, locations_cap);
 }
@@ -49,11 +52,31 @@ static mp_pprof_str text_of(const mp_functions *functions, uint32_t string)
     return (mp_pprof_str){of->bytes, of->length};
 }
 
+static uint32_t *recent_of(mp_functions *functions, uint32_t function, uint32_t line)
+{
+    uint32_t mixed = (function * UINT32_C(0x9e3779b1)) ^ (line * UINT32_C(0x85ebca6b));
+    return &functions->recent[mixed >> (32 - MP_RECENT_LOCATIONS_BITS)];
+}
+
+/* A number in `recent` may have been freed, or be another location's by now: what is there counts. */
+static int is_location(const mp_functions *functions, uint32_t id, uint32_t function, uint32_t line)
+{
+    if (!id) return 0;
+    const mp_location *location = mp_locations_at(functions, id);
+    return location->record.refs && location->function == function && location->line == line;
+}
+
 uint32_t mp_locations_intern(mp_functions *functions, uint32_t function, uint32_t line)
 {
+    uint32_t *recent = recent_of(functions, function, line);
+    if (is_location(functions, *recent, function, line)) {
+        mp_locations_at(functions, *recent)->record.refs++;
+        return *recent;
+    }
     uint32_t key[2] = {function, line};
     uint32_t id = mp_records_intern(&functions->locations, key);
     if (!id) return 0;
+    *recent = id;
     mp_location *location = mp_locations_at(functions, id);
     if (location->record.refs == 1) {
         mp_functions_retain(functions, function);

@@ -30,10 +30,14 @@ typedef struct {
     uint64_t address;        /* not 0; the same in every process and every flush */
 } mp_location;
 
+enum { MP_RECENT_LOCATIONS_BITS = 8 };
+
 typedef struct {
     mp_strings *strings; /* not owned */
     mp_records functions;
     mp_records locations;
+    /* Numbers of locations, where to look first: one stack after the other has the same outer frames. */
+    uint32_t recent[1 << MP_RECENT_LOCATIONS_BITS];
 } mp_functions;
 
 void mp_functions_init(mp_functions *functions, mp_strings *strings, uint32_t functions_cap,

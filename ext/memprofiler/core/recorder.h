@@ -118,6 +118,7 @@ typedef struct {
     const mp_labels *labels; /* what the numbers of label sets mean; NULL: none is ever set */
     mp_records label_sets;   /* of mp_label_set */
     uint32_t stacks_named;   /* raw stacks up to this number have been looked at by name_stacks */
+    uint32_t sites_named;    /* the same of raw sites and name_sites */
 
     struct mp_snapshot *snapshots; /* under way: see snapshot.h */
     uint32_t moments;              /* of which one was taken */
@@ -210,8 +211,10 @@ int mp_recorder_fold_some(mp_recorder *recorder, uint32_t *at, uint32_t most);
  * while there are more. One with a frame that has no name yet waits.
  */
 int mp_recorder_name_stacks(mp_recorder *recorder, uint32_t most);
-/* Worth doing: many raw stacks are new. */
-static inline int mp_recorder_has_new_stacks(const mp_recorder *recorder);
+/* The same for raw sites, but that one with something unnamed is left to the fold. */
+int mp_recorder_name_sites(mp_recorder *recorder, uint32_t most);
+/* Worth doing: many raw stacks or sites are new. */
+static inline int mp_recorder_has_new_items(const mp_recorder *recorder);
 /* Let go of raw stacks and sites whose frames, classes or threads died. Folds first. */
 void mp_recorder_tidy(mp_recorder *recorder);
 /* The same for up to `most` items, going on where the last call ended; true while there are more. */
@@ -222,9 +225,10 @@ int mp_recorder_untidy(const mp_recorder *recorder);
 uint64_t mp_recorder_allocations(const mp_recorder *recorder);
 size_t mp_recorder_memsize(const mp_recorder *recorder);
 
-static inline int mp_recorder_has_new_stacks(const mp_recorder *recorder)
+static inline int mp_recorder_has_new_items(const mp_recorder *recorder)
 {
-    return recorder->raw_stacks.slabs.top - recorder->stacks_named > 1024;
+    return recorder->raw_stacks.slabs.top - recorder->stacks_named > 1024 ||
+           recorder->raw_sites.slabs.top - recorder->sites_named > 1024;
 }
 
 static inline void mp_recorder_marked(mp_recorder *recorder)

@@ -65,8 +65,7 @@ static void sample(mp_run *run, VALUE obj)
 
     /* Without mark bits thinning has to wait for the job; with them, for the next marking. */
     int thin = recorder->wants_thinning && run->liveness == MP_LIVENESS_FREE;
-    if (thin || mp_run_wants_names(run) || mp_recorder_has_new_stacks(recorder))
-        mp_hooks_call_job();
+    if (thin || mp_run_wants_names(run) || mp_recorder_has_new_items(recorder)) mp_hooks_call_job();
 }
 
 void mp_run_allocated(mp_run *run, VALUE obj)

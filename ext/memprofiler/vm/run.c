@@ -101,12 +101,26 @@ static uint64_t total_allocated(void)
     return rb_gc_stat(sym_total_allocated);
 }
 
+/* Known beforehand: nothing of most programs waits for a flush, which alone may ask a thread. */
+static void name_main_thread(mp_run *run)
+{
+    mp_recorder *recorder = run->recorder;
+    mp_run_lock(run);
+    uint32_t thread = mp_recorder_thread(recorder, rb_thread_main());
+    uint32_t name = thread ? mp_strings_intern(&recorder->strings, "main", 4) : MP_STRING_NONE;
+    if (name != MP_STRING_NONE && mp_refs_at(&recorder->threads, thread)->state == MP_REF_PENDING)
+        mp_refs_name(&recorder->threads, thread, name, 0);
+    mp_run_unlock(run);
+}
+
 int mp_run_start(mp_run *run, VALUE holder)
 {
     mp_runs_free_buried();
     run->holder = holder;
     run->allocated_before = total_allocated();
-    return mp_hooks_arm(run);
+    int error = mp_hooks_arm(run);
+    if (error == MP_OK) name_main_thread(run);
+    return error;
 }
 
 static uint64_t past_hooks(const mp_run *run)
@@ -217,6 +231,7 @@ void mp_run_stop(mp_run *run, mp_measured so_far)
 /* Names at a time, some milliseconds' worth: the program waits for the job. */
 #define JOB_NAMES 1000u
 #define JOB_STACKS 2000u
+#define JOB_SITES 4000u
 /* Sites and stacks tidied at a time, the same. */
 #define JOB_ITEMS 20000u
 
@@ -239,7 +254,10 @@ void mp_run_settle(mp_run *run)
     mp_run_check(run);
     mp_run_thin(run);
     /* Here rather than in a flush, which has a program wait for all of them. */
-    if (mp_recorder_name_stacks(recorder, JOB_STACKS)) mp_hooks_call_job();
+    if (mp_recorder_name_stacks(recorder, JOB_STACKS) ||
+        mp_recorder_name_sites(recorder, JOB_SITES)) {
+        mp_hooks_call_job();
+    }
     if (untidy && mp_recorder_tidy_some(recorder, JOB_ITEMS)) mp_hooks_call_job();
     if (mp_live_sparse(&recorder->live)) mp_live_pack(&recorder->live);
     mp_run_unlock(run);
