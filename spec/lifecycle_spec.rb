@@ -268,6 +268,18 @@ RSpec.describe Memprofiler::Collector, "lifecycle" do
   end
 
   describe "threads" do
+    it "are kept until a flush asks for their names, as many as stats say; but for the main one, which has its name" do
+      kept = Child.value(<<~RUBY)
+        collector = Memprofiler::Collector.new(interval: 1).start
+        alone = Array.new(5_000) { Object.new } && collector.stats[:kept_threads]
+        5.times { Thread.new { [1] }.join }
+        before = collector.stats[:kept_threads]
+        rows = collector.flush(labels: [:thread]).top(:alloc_objects, by: "label:thread").map(&:name)
+        [alone, before, collector.stats[:kept_threads], rows.include?("main"), rows.include?("(thread)")]
+      RUBY
+      expect(kept).to eq([0, 5, 0, true, false])
+    end
+
     it "flush all at once, more of them than one would think" do
       totals = Child.value(<<~RUBY)
         collector = Memprofiler::Collector.new(interval: 1).start

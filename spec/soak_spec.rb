@@ -12,7 +12,7 @@ RSpec.describe "The soak", if: File.exist?("/proc/self/statm") do
     load_path = Child::LOAD_PATH.flat_map { |folder| ["-I", folder] }
     output, status = Open3.capture2e(RbConfig.ruby, "--disable-gems", *load_path, File.join(__dir__, "soak/run.rb"), "--seconds", "8")
     expect(status).to be_success, output
-    expect(output).to match(/#{RUBY_VERSION < "3.3" ? 14 : 13} scenarios, 0 failed/)
+    expect(output).to match(/14 scenarios, 0 failed/)
   end
 
   it "goes by the caps that docs/memory.md gives" do

@@ -44,6 +44,7 @@ static void set_tables(VALUE hash, const mp_run *run)
     set_number(hash, "frames", recorder->frames.slabs.in_use);
     set_number(hash, "classes", recorder->classes.slabs.in_use);
     set_number(hash, "threads", recorder->threads.slabs.in_use);
+    set_number(hash, "kept_threads", mp_run_kept_threads(run));
     set_number(hash, "memory", mp_run_memsize(run));
     /* The process', whichever collector is asked. */
     set_number(hash, "label_sets", mp_labels_all()->sets.slabs.in_use);
@@ -99,7 +100,8 @@ static VALUE stats_end(VALUE unused)
  *     `overflow_stacks` (in a row of what had no room), `lost_samples` (given up since a collection went unseen),
  *     `reused_addresses` (dead, which was seen late); in times: `lost_collections`, `hooks_rearmed`
  *   - what the tables hold, in items: `live_samples`, `stacks`, `raw_stacks`, `sites`, `raw_sites`,
- *     `functions`, `locations`, `strings`, `frames`, `classes`, `threads`; in bytes of the
+ *     `functions`, `locations`, `strings`, `frames`, `classes`, `threads`, `kept_threads` (until a
+ *     flush, which asks for their names; what these hold is not in `memory`); in bytes of the
  *     profiler's own: `live_bytes` (the table of living samples), `memory` (all of them); and what all
  *     collectors of the process share: `label_sets`, in bytes `label_bytes`
  *   - `flushes` (of this collector), and of the last one: `flush_bytes` (the most it held beside

@@ -8,7 +8,7 @@ require "memprofiler" if profiled
 require_relative "scenarios"
 
 module Soak
-  KEYS = %i[memory label_bytes flush_bytes samples live_samples dropped_samples untracked_samples overflow_stacks].freeze
+  KEYS = %i[memory label_bytes flush_bytes samples live_samples dropped_samples untracked_samples overflow_stacks kept_threads].freeze
   ROWS = 12
 
   class Program

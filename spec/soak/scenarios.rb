@@ -5,7 +5,8 @@ module Soak
   # @!attribute steady [r] after the first rounds nothing new comes
   # @!attribute runs [r] starts and drops collectors itself
   # @!attribute most [r] objects that live at once
-  Scenario = Struct.new(:name, :options, :env, :steady, :runs, :most, :body, keyword_init: true) do
+  # @!attribute stack [r] kB of its VM stack that a thread uses
+  Scenario = Struct.new(:name, :options, :env, :steady, :runs, :most, :stack, :body, keyword_init: true) do
     def depth = options.fetch(:max_depth, 512)
 
     # Samples that may be followed at once. The cap is soft: past it each quarter halves the odds.
@@ -14,9 +15,9 @@ module Soak
 
   SCENARIOS = {} # rubocop:disable Style/MutableConstant
 
-  def self.scenario(name, options: {}, env: {}, steady: false, runs: false, most: 500_000, &body)
+  def self.scenario(name, options: {}, env: {}, steady: false, runs: false, most: 500_000, stack: 0, &body)
     SCENARIOS[name.to_s] = Scenario.new(name: name.to_s, options: { interval: 1, **options }, env: env, steady: steady,
-                                        runs: runs, most: most, body: body)
+                                        runs: runs, most: most, stack: stack, body: body)
   end
 
   LONG = "x" * 10_000
@@ -59,8 +60,8 @@ module Soak
   end
 
   stacks = { "RUBY_THREAD_VM_STACK_SIZE" => (256 << 20).to_s }
-  # From 3.3 threads that have ended hold what they touched of their VM stacks, and the last 32 are kept until a flush.
-  scenario(:recursion, env: stacks, steady: true) { Thread.new { descend(100_000) }.join } if RUBY_VERSION < "3.3"
+  # A level takes 12 words: a control frame's 8, an argument, and what each frame has besides.
+  scenario(:recursion, env: stacks, steady: true, stack: 9_600) { Thread.new { descend(100_000) }.join }
   scenario(:deep_stacks, options: { max_depth: 10_000 }, env: stacks) do |round, _|
     Thread.new { 20.times { |i| turn(4_500, Random.new((round * 20) + i).rand(1 << 40)) } }.join
   end

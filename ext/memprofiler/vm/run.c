@@ -278,7 +278,7 @@ void mp_run_mark(mp_run *run)
     mark_pending(&run->recorder->frames, UINT32_MAX);
     mark_pending(&run->recorder->classes, UINT32_MAX);
     /* Deaths are only seen while the hooks are on. */
-    mark_pending(&run->recorder->threads, run->armed ? run->recorder->kept_threads : UINT32_MAX);
+    mark_pending(&run->recorder->threads, mp_run_kept_threads(run));
     if (!run->armed) return;
     if (rb_gc_count() > run->gc_count + 1) {
         if (++run->lost_hooks >= LOST_HOOKS_AT) mp_hooks_call_job();

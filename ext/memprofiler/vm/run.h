@@ -125,6 +125,13 @@ static inline int mp_run_too_many_threads(const mp_run *run)
 {
     return !MP_HAS_MARK_BITS && run->recorder->threads.n_pending > MP_KEPT_THREADS;
 }
+/* Threads that can't be freed before the next flush, those among them that live included. */
+static inline uint32_t mp_run_kept_threads(const mp_run *run)
+{
+    const mp_recorder *recorder = run->recorder;
+    uint32_t most = run->armed ? recorder->kept_threads : UINT32_MAX;
+    return recorder->threads.n_pending < most ? recorder->threads.n_pending : most;
+}
 /* Something has no name, of whatever kind. */
 static inline int mp_run_has_unnamed(const mp_run *run)
 {
