@@ -122,7 +122,9 @@ RSpec.describe "Memprofiler::Background" do
     expect(value("child { $stderr.close; background { raise 'x' }.start }")).to eq([%w[last], 0])
   end
 
-  it "goes on in forked children, each with a thread of its own, after what it does first there" do
+  # (no_asan: gcc 12's runtime doesn't hold its allocator's locks at a fork. A thread that is starting has one of them half of the time, and the
+  # child's first thread then waits for it for ever.)
+  it "goes on in forked children, each with a thread of its own, after what it does first there", :no_asan do
     expect(value(<<~RUBY)).to eq([[%w[in_child forked last], 0], [%w[in_child forked in_grandchild last], 0], true, %w[last]])
       b = background(in_child: ->(_) { note :in_child }).start
       first = child { wait_until { of($$).include?("forked") } }
@@ -142,7 +144,7 @@ RSpec.describe "Memprofiler::Background" do
     RUBY
   end
 
-  it "forks in the middle of the work, with its locks held, and both go on" do
+  it "forks in the middle of the work, with its locks held, and both go on", :no_asan do
     answer = value(<<~RUBY)
       b = background(every: 0.001) { |what| sleep 0.02 }.start
       wait_until { log.any? }
