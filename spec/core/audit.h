@@ -90,9 +90,12 @@ static inline void audit_addressed(const mp_refs *refs, const uint32_t *found, u
         addresses += ref->address != 0;
         CHECK_UINT(ref->refs, found[id] + made_up);
         CHECK(ref->state != MP_REF_DEAD || ref->refs > 0);
-        names[ref->name]++;
+        if (ref->state != MP_REF_PENDING) names[ref->name]++;
     }
-    for (uint32_t id = refs->pending; id; id = mp_refs_at(refs, id)->link) pending--;
+    for (uint32_t id = refs->pending, newer = 0; id; newer = id, id = mp_refs_at(refs, id)->link) {
+        CHECK_UINT(mp_refs_at(refs, id)->newer, newer);
+        pending--;
+    }
     CHECK_UINT(pending, 0);
     CHECK_UINT(refs->slabs.in_use, in_use);
     CHECK_UINT(refs->dead, dead);

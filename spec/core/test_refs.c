@@ -112,7 +112,7 @@ static void check_all(const model *m)
         const mp_ref *ref = mp_refs_at(&m->refs, id);
         CHECK_UINT(ref->state, m->item[id].state);
         CHECK_UINT(ref->refs, m->item[id].refs);
-        CHECK_UINT(ref->name, m->item[id].name);
+        if (ref->state != MP_REF_PENDING) CHECK_UINT(ref->name, m->item[id].name);
         CHECK_UINT(ref->address, m->item[id].address);
         in_use++;
         dead += ref->state == MP_REF_DEAD;
@@ -126,8 +126,11 @@ static void check_all(const model *m)
         before = id;
     }
     CHECK_UINT(walked, with_address);
-    for (uint32_t id = m->refs.pending; id; id = mp_refs_at(&m->refs, id)->link, pending--) {
+    for (uint32_t id = m->refs.pending, newer = 0; id; id = mp_refs_at(&m->refs, id)->link) {
         CHECK_UINT(m->item[id].state, MP_REF_PENDING);
+        CHECK_UINT(mp_refs_at(&m->refs, id)->newer, newer);
+        newer = id;
+        pending--;
     }
     CHECK_UINT(pending, 0);
     for (uint32_t place = 0; place < PLACES; place++) {

@@ -47,6 +47,7 @@ uint32_t mp_refs_add(mp_refs *refs, uint64_t address)
     ref->address = address;
     ref->state = MP_REF_PENDING;
     ref->link = refs->pending;
+    if (ref->link) mp_refs_at(refs, ref->link)->newer = id;
     refs->pending = id;
     refs->n_pending++;
     mp_index_add(&refs->index, tag_of(address), id);
@@ -67,10 +68,9 @@ uint32_t mp_refs_add_named(mp_refs *refs, uint32_t name)
 void mp_refs_name(mp_refs *refs, uint32_t id, uint32_t name, uint16_t flags)
 {
     mp_ref *ref = mp_refs_at(refs, id);
-    /* Items come and go at the head, so this finds it at once. */
-    uint32_t *link = &refs->pending;
-    while (*link != id) link = &mp_refs_at(refs, *link)->link;
-    *link = ref->link;
+    /* Wherever it is in the list: one collection may find thousands of pending threads dead. */
+    *(ref->newer ? &mp_refs_at(refs, ref->newer)->link : &refs->pending) = ref->link;
+    if (ref->link) mp_refs_at(refs, ref->link)->newer = ref->newer;
     refs->n_pending--;
     ref->link = 0;
     ref->name = name;

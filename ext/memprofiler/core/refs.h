@@ -30,7 +30,10 @@ typedef struct {
     uint32_t link; /* first: a released item keeps the free list here; pending: the next pending */
     uint32_t refs;
     uint64_t address; /* 0: none */
-    uint32_t name;
+    union {
+        uint32_t name;
+        uint32_t newer; /* pending: the pending item whose `link` it is; 0: it's the newest */
+    };
     uint16_t state;
     uint16_t flags; /* the owner's */
 } mp_ref;
@@ -38,7 +41,7 @@ typedef struct {
 typedef struct mp_refs {
     mp_slabs slabs;
     mp_index index;
-    uint32_t pending; /* head of the list of pending items */
+    uint32_t pending; /* head of the list of pending items, the newest first */
     uint32_t n_pending;
     uint32_t dead;      /* items that are dead and still referenced */
     uint64_t dead_refs; /* references on these */
