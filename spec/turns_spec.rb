@@ -51,6 +51,28 @@ RSpec.describe "taking turns" do
     expect(answers("[collector.flush(labels: %i[class age thread]).total(:alloc_objects), total].min")).to eq([true])
   end
 
+  it "lets others in while a stop names what threads have made" do
+    turns, sites, living = Child.value(<<~'RUBY')
+      eval Array.new(400) { |i| "def m#{i} = Object.new\n" }.join
+      Memprofiler.haste = 1_000_000 # one thing between two turns
+      collector = Memprofiler::Collector.new(interval: 1).start
+      Thread.new { 400.times { |i| send("m#{i}") } }.join # its sites wait for its name
+      GC.start
+      stats = collector.stats
+      turns = 0
+      ended = false
+      other = Thread.new { (turns += 1) && Thread.pass until ended }
+      before = turns
+      collector.stop
+      after = turns
+      ended = true
+      other.join
+      [after - before, stats[:raw_sites], stats[:live_samples]]
+    RUBY
+    expect(sites).to be > 400
+    expect(turns).to be >= sites + living
+  end
+
   it "has one place where it lets others in" do
     sources = Dir[File.join(__dir__, "../ext/memprofiler/{*.c,vm/*.c}")].reject { |file| file.end_with?("/vm/turns.c") }
     waits = /\brb_(?:thread_schedule|thread_check_ints|thread_call_with(?:out)?_gvl|nogvl|thread_wait\w*|thread_sleep\w*|mutex_(?:lock|sleep))\b/

@@ -206,8 +206,7 @@ static void write_rest_of_comments(flush *f)
 
 static VALUE profile_of(const flush *f)
 {
-    VALUE bytes = rb_str_new((const char *)f->out.data, (long)f->out.len);
-    rb_obj_freeze(bytes);
+    VALUE bytes = rb_obj_freeze(rb_str_new((const char *)f->out.data, (long)f->out.len));
     /* Profile.new would run what the program may have made of String and Object. */
     VALUE profile = rb_obj_alloc(rb_const_get(memprofiler_module, rb_intern("Profile")));
     rb_ivar_set(profile, rb_intern("@pprof_data"), bytes);
@@ -264,11 +263,23 @@ static VALUE name_body(VALUE arg)
     return Qnil;
 }
 
+/* What is there when it begins; most of the work is a new site's. */
+static void fold(mp_work *w)
+{
+    uint32_t end = w->run->recorder->raw_sites.slabs.top;
+    for (uint32_t at = 0; at < end; mp_work_offer_gvl(w)) {
+        mp_run_lock(w->run);
+        mp_recorder_fold_some(w->run->recorder, &at, mp_turns_share(FOLDS));
+        mp_run_unlock(w->run);
+    }
+}
+
 static VALUE stop_body(VALUE arg)
 {
     mp_work *w = (mp_work *)arg;
     mp_run *run = w->run;
     name(w);
+    fold(w);
     mp_run_stop(run, measure(w));
     mp_work_own_ends(w); /* before a question that lets others in */
     if (!MP_HOOKS_ARE_GLOBAL || mp_hooks_one_ractor() > 0) {
@@ -444,9 +455,8 @@ VALUE mp_collector_flush_since(int argc, VALUE *argv, VALUE self)
     options.in_use_since = options.keep_in_use = mp_boolean("in_use", given[2]);
     options.alloc_first = mp_boolean("allocs", given[3]);
     const mp_earlier *since = mp_earlier_of(baseline, mp_collector_of(self));
-    if (since && options.in_use_since && !since->counted->in_use) {
+    if (since && options.in_use_since && !since->counted->in_use)
         rb_raise(rb_eArgError, "the baseline was taken without in_use: true");
-    }
     return flush_now(self, &options);
 }
 
