@@ -327,6 +327,24 @@ RSpec.describe Memprofiler::Collector, "stacks" do
       end
     end
 
+    it "go in pieces, between which the program goes on" do
+      made, after_one, later = Child.value(<<~'RUBY')
+        collector = Memprofiler::Collector.new(interval: 1).start
+        lines = Array.new(100) { |line| "when #{line} then Object.new\n" }.join
+        code = Array.new(120) { eval("proc { |line| case line\n#{lines}end }") }
+        code.each { |block| 100.times { |line| block.call(line) } }
+        made = collector.stats[:raw_stacks]
+        code = nil
+        GC.start
+        after_one = collector.stats[:raw_stacks]
+        5_000.times { Object.new }
+        [made, after_one, collector.stats[:raw_stacks]]
+      RUBY
+      expect(made).to be > 12_000
+      expect(after_one).to be_within(100).of(made)
+      expect(later).to be < 2_000
+    end
+
     it "stay bounded where no two stacks are alike, and what is beyond is one (overflow), counted" do
       stats, total, overflow, seen = Child.value(<<~RUBY)
         def walk(turns, depth)

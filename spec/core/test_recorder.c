@@ -185,6 +185,31 @@ static void test_untidy(void)
     program_free(p);
 }
 
+static uint32_t tidied_in(uint32_t depth)
+{
+    mp_options options = exact(1);
+    options.max_depth = depth;
+    mp_recorder *r = mp_recorder_new(&options);
+    uintptr_t frames[320];
+    int lines[320];
+    for (uint32_t i = 0; i < depth; i++) {
+        frames[i] = 0x1000 + i * 64;
+        lines[i] = 1;
+    }
+    for (lines[0] = 1; lines[0] <= 50; lines[0]++) mp_recorder_stack(r, frames, lines, depth, 0);
+    uint32_t pieces = 1;
+    while (mp_recorder_tidy_some(r, 10)) pieces++;
+    mp_recorder_release(r);
+    return pieces;
+}
+
+/* The program waits for a piece, and what takes its time in deep stacks is their frames. */
+static void test_deep_stacks(void)
+{
+    CHECK(tidied_in(5) < 15);
+    CHECK(tidied_in(320) > 90); /* one for each stack: to look at it, and to let go of it */
+}
+
 /* A thread for each job, which allocates in many places: its sites go soon after it. */
 static void test_a_thread_each(void)
 {
@@ -308,6 +333,7 @@ int main(void)
     for (int kind = 0; kind < 3; kind++) test_one_kind_ends(kind);
     test_bounded();
     test_untidy();
+    test_deep_stacks();
     test_a_thread_each();
     test_reseed();
     test_determinism();

@@ -311,14 +311,25 @@ static void tidy_item(mp_recorder *r, uint32_t stage, uint32_t id)
     }
 }
 
+/* A stack's frames are looked at, or let go of, one by one: so many take what an item does. */
+#define FRAMES_PER_ITEM 32u
+
+static uint32_t worth(const mp_recorder *r, uint32_t stack)
+{
+    const mp_stack *of = mp_stacks_at(&r->raw_stacks, stack);
+    return of->refs ? 1 + of->depth / FRAMES_PER_ITEM : 1;
+}
+
 int mp_recorder_tidy_some(mp_recorder *r, uint32_t most)
 {
     while (r->tidy.stage < TIDY_STAGES) {
         int of_sites = r->tidy.stage == TIDY_FOLD || r->tidy.stage == TIDY_SITES;
         const mp_slabs *slabs = of_sites ? &r->raw_sites.slabs : &r->raw_stacks.slabs;
-        for (; r->tidy.at < slabs->top; most--) {
+        while (r->tidy.at < slabs->top) {
             if (most == 0) return 1;
-            tidy_item(r, r->tidy.stage, ++r->tidy.at);
+            uint32_t id = ++r->tidy.at, taken = of_sites ? 1 : worth(r, id);
+            tidy_item(r, r->tidy.stage, id);
+            most -= taken < most ? taken : most;
         }
         r->tidy.stage++;
         r->tidy.at = 0;
@@ -345,7 +356,7 @@ static int grown(uint64_t now, uint64_t tidied, uint32_t items)
  */
 int mp_recorder_untidy(const mp_recorder *r)
 {
-    if (r->tidy.stage || r->tidy.at) return 1; /* in the middle of it */
+    if (mp_recorder_tidying(r)) return 1;
     return grown(held_by_sites(r), r->tidied_sites, r->raw_sites.slabs.in_use) ||
            grown(r->frames.dead_refs, r->tidied_stacks, r->raw_stacks.slabs.in_use);
 }

@@ -217,8 +217,13 @@ int mp_recorder_name_sites(mp_recorder *recorder, uint32_t most);
 static inline int mp_recorder_has_new_items(const mp_recorder *recorder);
 /* Let go of raw stacks and sites whose frames, classes or threads died. Folds first. */
 void mp_recorder_tidy(mp_recorder *recorder);
-/* The same for up to `most` items, going on where the last call ended; true while there are more. */
+/*
+ * The same for up to `most` items, of which a deep stack counts as several, going on where the last call
+ * ended; true while there are more.
+ */
 int mp_recorder_tidy_some(mp_recorder *recorder, uint32_t most);
+/* In the middle of it. */
+static inline int mp_recorder_tidying(const mp_recorder *recorder);
 /* Worth tidying: many dead things are still referred to. */
 int mp_recorder_untidy(const mp_recorder *recorder);
 
@@ -229,6 +234,11 @@ static inline int mp_recorder_has_new_items(const mp_recorder *recorder)
 {
     return recorder->raw_stacks.slabs.top - recorder->stacks_named > 1024 ||
            recorder->raw_sites.slabs.top - recorder->sites_named > 1024;
+}
+
+static inline int mp_recorder_tidying(const mp_recorder *recorder)
+{
+    return recorder->tidy.stage || recorder->tidy.at;
 }
 
 static inline void mp_recorder_marked(mp_recorder *recorder)

@@ -36,6 +36,18 @@ static uint32_t thread_number(mp_run *run)
     return run->last_thread_id;
 }
 
+/* Samples between two pieces of a tidying: fewer things can become new in them than are looked at in one. */
+#define TIDY_AFTER 128u
+
+static int wants_job(const mp_run *run)
+{
+    const mp_recorder *recorder = run->recorder;
+    if (mp_run_wants_names(run) || mp_recorder_has_new_items(recorder)) return 1;
+    /* Without mark bits thinning has to wait for the job; with them, for the next marking. */
+    if (recorder->wants_thinning && run->liveness == MP_LIVENESS_FREE) return 1;
+    return mp_recorder_tidying(recorder) && recorder->counts.samples % TIDY_AFTER == 0;
+}
+
 static void sample(mp_run *run, VALUE obj)
 {
     mp_recorder *recorder = run->recorder;
@@ -63,9 +75,7 @@ static void sample(mp_run *run, VALUE obj)
     mp_recorder_sample(recorder, &allocation);
     if (run->sieve) mp_sieve_add(run, obj);
 
-    /* Without mark bits thinning has to wait for the job; with them, for the next marking. */
-    int thin = recorder->wants_thinning && run->liveness == MP_LIVENESS_FREE;
-    if (thin || mp_run_wants_names(run) || mp_recorder_has_new_items(recorder)) mp_hooks_call_job();
+    if (wants_job(run)) mp_hooks_call_job();
 }
 
 void mp_run_allocated(mp_run *run, VALUE obj)

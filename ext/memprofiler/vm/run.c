@@ -228,7 +228,11 @@ void mp_run_stop(mp_run *run, mp_measured so_far)
     mp_hold_end(hold, run);
 }
 
-/* Names at a time, some milliseconds' worth: the program waits for the job. */
+/*
+ * Names at a time, some milliseconds' worth: the program waits for the job. One that is called in a job
+ * comes right behind it, before anybody else: that is for what is pinned. The rest goes on with the
+ * samples that follow (allocation.c).
+ */
 #define JOB_NAMES 1000u
 #define JOB_STACKS 2000u
 #define JOB_SITES 4000u
@@ -254,11 +258,8 @@ void mp_run_settle(mp_run *run)
     mp_run_check(run);
     mp_run_thin(run);
     /* Here rather than in a flush, which has a program wait for all of them. */
-    if (mp_recorder_name_stacks(recorder, JOB_STACKS) ||
-        mp_recorder_name_sites(recorder, JOB_SITES)) {
-        mp_hooks_call_job();
-    }
-    if (untidy && mp_recorder_tidy_some(recorder, JOB_ITEMS)) mp_hooks_call_job();
+    if (!mp_recorder_name_stacks(recorder, JOB_STACKS)) mp_recorder_name_sites(recorder, JOB_SITES);
+    if (untidy) mp_recorder_tidy_some(recorder, JOB_ITEMS);
     if (mp_live_sparse(&recorder->live)) mp_live_pack(&recorder->live);
     mp_run_unlock(run);
 }
