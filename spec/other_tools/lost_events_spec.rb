@@ -115,6 +115,33 @@ RSpec.describe Memprofiler::Collector, "beside a tool in whose hooks events are 
         expect([names, here]).to eq([{ "Late" => 500 }, 500])
       end
 
+      # Of the threads that wait for their names the newest are kept alive: those that were at that collection.
+      it "when it collects while threads get their names: none that is gone is asked for its own" do
+        named, stats = OtherTools.value(LOST_EVENTS_PROGRAM + <<~RUBY, options: RawTool.options)
+          collector = Memprofiler::Collector.new(interval: 1, liveness: :#{liveness}).start
+          GC.start
+          GC.disable
+          280.times { Thread.new { Object.new }.join } # more than are kept
+          clear_stack
+          RawTool.start(Bait, :#{kind}, :collect, 3) # not each time, or the news comes in between
+          named = 0
+          bait = TracePoint.new(:c_call) do |point|
+            next unless point.method_id == :name && point.self.is_a?(Thread)
+
+            named += 1
+            GC.enable
+            Bait.new
+            GC.disable
+          end
+          bait.enable { collector.flush(labels: [:thread]) }
+          RawTool.stop
+          [named, collector.stats]
+        RUBY
+        expect(stats[:lost_collections]).to be >= 1
+        expect(named).to be_between(30, 280)
+        expect(stats[:kept_threads]).to be <= 2
+      end
+
       it "when it allocates: these objects are not seen, and said to be; all else is right" do
         _, during, after, truth = misbehave(:allocate, liveness, kind)
         expect(during).to include(lost: 0, unseen: truth[:baits])

@@ -236,6 +236,7 @@ static void name_thread(naming *now, uint32_t id, VALUE thread)
         mp_own_limit(-1);
     }
     mp_run_lock(run);
+    mp_run_check(run); /* while the list is as that collection had it: its newest are pinned */
     if (still_pending(&run->recorder->threads, id, thread)) {
         uint32_t name = is_main         ? intern(run, "main", 4)
                         : now->may_jump ? intern_value(run, string)
