@@ -28,6 +28,22 @@ RSpec.describe Memprofiler::Collector, "and Ractors" do
     expect(answer).to eq([["Memprofiler::RactorError", true, "a collector can only be used in the main Ractor"]] * 2)
   end
 
+  it "leave alone whose objects are the profiler's own in the main one" do
+    counted, own = in_program(<<~RUBY).value
+      own = "300_000.times { Memprofiler.own { 1 } }"
+      ractors = Array.new(3) { Ractor.new(own) { |work| eval(work) } }
+      eval(own)
+      ractors.each { |ractor| wait_for(ractor) }
+      collector = Memprofiler::Collector.new(interval: 1)
+      Memprofiler.own { collector.start }
+      100.times { Object.new }
+      collector.stop
+      [collector.flush.total(:alloc_objects), collector.stats[:own_objects]]
+    RUBY
+    expect(counted).to be >= 100
+    expect(own).to be < 100
+  end
+
   describe "on a Ruby that crashes when one starts under hooks", if: CRASH do
     it "end before the first one, with a warning, and the profile says why" do
       result = in_program(<<~RUBY)

@@ -58,13 +58,14 @@ static VALUE new_own_block(VALUE unused)
 
 /*
  * Runs the block; what this thread allocates in it is the profiler's own, and stays out of every
- * profile.
+ * profile. (In another Ractor it does no more than run it: the marks are the main one's.)
  * @return what the block returns
  * @api private
  */
 static VALUE own(VALUE self)
 {
     (void)self;
+    if (!mp_in_main_ractor()) return rb_yield(Qundef);
     mp_own_begin();
     int error;
     VALUE keeper = rb_protect(new_own_block, Qnil, &error);
