@@ -95,6 +95,28 @@ RSpec.describe "memprofiler run, signals", :command do
     expect(wait.exitstatus).to eq(5)
   end
 
+  # Whoever stops the command by its number, as some supervisors and tests do, knows of no other process.
+  it "goes on when the command alone does, be it to its end", if: File.exist?("/proc/self/stat") do
+    start(<<~'RUBY')
+      trap("CONT") { $stdout.syswrite("again\n") }
+      $stdout.syswrite("ready\n#{$$}\n")
+      gets
+    RUBY
+    command = Integer(@stdout.gets)
+    2.times do
+      Process.kill(:STOP, command)
+      expect(wait(Process::WUNTRACED)).to be_stopped
+      Process.kill(:CONT, command)
+      expect(@stdout.gets).to eq("again\n")
+      wait(8) # WCONTINUED, which Ruby has no name for
+    end
+    Process.kill(:STOP, command)
+    expect(wait(Process::WUNTRACED)).to be_stopped
+    Process.kill(:KILL, command)
+    expect(@stdout.read).to eq("")
+    expect(wait.termsig).to eq(Signal.list["KILL"])
+  end
+
   it "stops by TSTP and goes on by CONT to the group, as in a shell" do
     start(counting)
     Process.kill(:TSTP, @pid)

@@ -6,8 +6,8 @@ module Memprofiler
   module Run
     # The command as a child process that can't tell it is one: same terminal,
     # same process group, same streams, and every signal reaches it once. When it
-    # stops this process stops, and it goes on when this one does, so that a
-    # shell's job control sees the command.
+    # stops this process stops, and when one of the two goes on the other does, so
+    # that a shell's job control sees the command.
     class Command
       FIRST_LINE = 256 # bytes: what a system reads of it
       private_constant :FIRST_LINE
@@ -122,7 +122,7 @@ module Memprofiler
           _, status = Process.wait2(@pid, Process::WUNTRACED)
           return status unless status.stopped?
 
-          Process.kill(:STOP, Process.pid)
+          @relay.stop_with_command
         end
       end
     end

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "bystander"
+
 module Memprofiler
   module Run
     # Passes on to the command the signals that only this process got.
@@ -38,7 +40,7 @@ module Memprofiler
         # Signals that one of the two got, and the other hasn't so far: [signal, sender]
         @only_here = []
         @only_there = []
-        @bystander = fork_bystander
+        @bystander = Bystander.new { @writer.syswrite([ANSWER, 0, Process.pid].pack(Relay::FORMAT)) }
       rescue ThreadError, SystemCallError
         stop
         raise
@@ -63,26 +65,15 @@ module Memprofiler
       # Signals go nowhere now.
       def stop
         @thread&.kill
-        return unless @bystander
+        @bystander&.kill
+      end
 
-        Process.kill(:KILL, @bystander)
-        Process.wait(@bystander)
+      # The command has stopped: this process stops too, up to a CONT or until the command goes on.
+      def stop_with_command
+        @bystander.stop_beside(@command)
       end
 
       private
-
-      def fork_bystander
-        questions, @question = IO.pipe
-        fork do
-          @question.close
-          [$stdin, $stdout, $stderr].each { |stream| stream.reopen(File::NULL) }
-          # Up to the end of this process's parent, however that ends
-          @writer.syswrite([ANSWER, 0, Process.pid].pack(Relay::FORMAT)) while questions.read(1)
-          exit!
-        end
-      ensure
-        questions&.close
-      end
 
       # Where no process is to be had Ruby tries again for ever. A signal that ends must
       # be heard then.
@@ -125,15 +116,15 @@ module Memprofiler
       def sort_in(signal, sender, receiver)
         if signal == ANSWER
           deliver
-        elsif sender != 0 && sender != @command
-          mine, others = receiver == @bystander ? [@only_there, @only_here] : [@only_here, @only_there]
+        elsif ![0, @command, @bystander.pid].include?(sender)
+          mine, others = receiver == @bystander.pid ? [@only_there, @only_here] : [@only_here, @only_there]
           others.delete([signal, sender]) || mine.push([signal, sender])
-          ask if receiver != @bystander
+          ask if receiver != @bystander.pid
         end
       end
 
       def ask
-        @question.syswrite("?")
+        @bystander.ask
       rescue Errno::EPIPE
         deliver
       end
