@@ -571,6 +571,12 @@ RSpec.describe "memprofiler run", :command do
       end
     end
 
+    # Ruby asks whatever is to be a finalizer, and warns of what that raises.
+    it "is told nothing of the profiler's finalizer when it responds to nothing" do
+      result = run_ruby("-e", "module Kernel; def respond_to?(*) = raise(Exception, 'no'); end; exit 3", options: %w[--quiet])
+      expect([result.status.exitstatus, result.err]).to eq([3, ""])
+    end
+
     it "may make Ractors: where none can be profiled its profile ends there" do
       err = profiled("-e", "#{allocating(1000)}\nprint Ractor.new { 1 }.then { |r| r.respond_to?(:value) ? r.value : r.take }; exit 3",
                      out: "1", options: %w[--interval 1])

@@ -49,12 +49,23 @@ module Memprofiler
 
             PROCESS.singleton_class.prepend(ForkHook)
             at_exit { @current.finish }
-            # Runs when the handlers of all others have.
-            ObjectSpace.define_finalizer(@current, proc { @current.finish_again })
+            ObjectSpace.define_finalizer(@current, Afterwards)
           end
         end
 
         attr_reader :current
+      end
+
+      # The finalizer: it runs when the exit handlers of all others have. (Ruby asks it first whether it responds
+      # to `call`, which in a program that has its own `respond_to?` for all objects may raise.)
+      module Afterwards
+        def self.call(_)
+          Session.current.finish_again
+        end
+
+        def self.respond_to?(*)
+          true
+        end
       end
 
       # A forked child profiles itself, from the fork on: what its parent
