@@ -95,6 +95,47 @@ RSpec.describe "Writing that fails", :command do
     end
   end
 
+  # The system's answer to more than that is a signal which ends whoever has no handler for it.
+  describe "where files may only be so large" do
+    def limited(bytes, program, env: {})
+      File.write("#{@dir}/limited.rb", "Process.setrlimit('FSIZE', #{bytes})\n#{program}\nexit 3\n")
+      command = [Command::CLEAN.merge(env), Command::RUBY, "-I", File.expand_path("../lib", __dir__), "limited.rb"]
+      _, status = Process.wait2(Process.spawn(*command, err: "#{@dir}/err", chdir: @dir))
+      expect(status.exitstatus).to eq(3)
+      expect(Dir.glob(["#{@dir}/**/*.pb.gz", "#{@dir}/**/.memprofiler.*"])).to eq([])
+      File.read("#{@dir}/err")
+    end
+
+    it "is an error as others are, and the signal's handler stays the program's" do
+      limited(200, <<~RUBY)
+        require "memprofiler"
+        trap("XFSZ") { File.write("handled", "") }
+        begin
+          Memprofiler.profile { nil }.write("heap.pb.gz")
+        rescue Memprofiler::WriteError => e
+          File.write("message", e.message)
+        end
+        exit 4 if File.exist?("handled")
+        Process.kill("XFSZ", $$)
+        sleep 0.01 until File.exist?("handled")
+      RUBY
+      expect(File.read("#{@dir}/message")).to eq("heap.pb.gz: File too large")
+    end
+
+    it "costs the flusher and memprofiler/auto their files, not the program" do
+      env = { "RUBYOPT" => "-rmemprofiler/auto", "MEMPROFILER" => "1" }
+      expect(limited(200, "", env: env)).to start_with("memprofiler: no profile could be written: File too large")
+      expect(limited(200, "sleep 0.3", env: env.merge("MEMPROFILER_EVERY" => "0.05"))).to match(/\Amemprofiler: memprofiler files: .*: File too large/)
+    end
+
+    it "costs the program nothing either where what is to be said of that finds no room" do
+      [0, 30].each do |bytes|
+        expect(limited(bytes, "", env: { "RUBYOPT" => "-rmemprofiler/auto", "MEMPROFILER" => "1" }).size).to eq(bytes)
+        expect(run_ruby("-e", "Process.setrlimit('FSIZE', #{bytes}); exit 3").status.exitstatus).to eq(3)
+      end
+    end
+  end
+
   describe "to a stream" do
     before { profile.write("#{@dir}/heap.pb.gz") }
 

@@ -17,7 +17,8 @@ module Memprofiler
     FOLDER = FILE::RDONLY | FILE::NOFOLLOW | FILE::NONBLOCK
     NO_LINKS = [Errno::EPERM, Errno::EACCES, Errno::ENOSYS, Errno::EOPNOTSUPP, Errno::EMLINK,
                 NotImplementedError].freeze
-    private_constant :FILE, :DIR, :PROCESS, :EXCLUSIVE, :FOLDER, :NO_LINKS
+    TOO_LARGE = ::Signal.list.values_at("XFSZ").compact.freeze
+    private_constant :FILE, :DIR, :PROCESS, :EXCLUSIVE, :FOLDER, :NO_LINKS, :TOO_LARGE
 
     # @param path [String] where the bytes go
     # @param bytes [String]
@@ -28,13 +29,19 @@ module Memprofiler
         file.binmode # Encoding.default_internal would have them transcoded
         file.sync = true # nothing is left to be written when it's closed after an error
         file.chmod(0o600) # whatever the umask is
-        file.write(bytes)
+        within_limit { file.write(bytes) }
         file.close # a full disk may say so only here
         publish(beside, path)
       ensure
         remove(beside)
         file.close
       end
+    end
+
+    # For what a block writes the limit on files' sizes is an Errno::EFBIG, and not the program's end.
+    # (A signal's handler is the process', so another Ractor leaves it alone.)
+    def self.within_limit(&)
+      Memprofiler.main_ractor? ? Memprofiler.hold_back(*TOO_LARGE, &) : yield
     end
 
     # Makes a folder that is its owner's alone, whatever the umask is. (That is the process': by one of ours another

@@ -30,14 +30,21 @@ module Memprofiler
     #
     # @param text [String] one line
     def self.warn(text)
-      Kernel.warn(of(text))
+      within_limit { Kernel.warn(of(text)) }
     end
 
     # What has to be heard.
     #
     # @param text [String] one line
     def self.say(text)
-      $stderr.write("#{of(text)}\n")
+      within_limit { $stderr.write("#{of(text)}\n") }
+    end
+
+    # Stderr may be a file that has all it may have. (The extension may be another Ruby's, or not be there.)
+    def self.within_limit
+      return yield unless defined?(NewFile) && defined?(Memprofiler.hold_back)
+
+      NewFile.within_limit { yield } # rubocop:disable Style/ExplicitBlockArgument -- not to old Rubies
     end
   end
 end

@@ -241,7 +241,9 @@ module Memprofiler
         return if @quiet
 
         line = "memprofiler run: #{@program} #{PROCESS.pid}: no profile could be saved: #{Printable.of(text)}\n"
-        STANDARD_ERROR.syswrite(line.b)
+        NewFile.within_limit do
+          STANDARD_ERROR.syswrite(line.b)
+        end
       end
 
       # A line of the list that the report goes by. One write: other processes
