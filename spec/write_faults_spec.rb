@@ -136,6 +136,43 @@ RSpec.describe "Writing that fails", :command do
     end
   end
 
+  # Command-line programs have it back, so as to end quietly below `head`.
+  describe "where SIGPIPE ends the program" do
+    def unheard(program, env = {})
+      File.write("#{@dir}/unheard.rb", "trap('PIPE', 'SYSTEM_DEFAULT')\n#{program}\nexit 3\n")
+      reader, writer = IO.pipe
+      reader.close
+      command = [Command::CLEAN.merge(env), Command::RUBY, "-I", File.expand_path("../lib", __dir__), "unheard.rb"]
+      Process.wait2(Process.spawn(*command, err: writer, chdir: @dir)).last
+    ensure
+      writer.close
+    end
+
+    it "doesn't when nobody reads what is said of a profile" do
+      status = unheard("Process.setrlimit('FSIZE', 0)", { "RUBYOPT" => "-rmemprofiler/auto", "MEMPROFILER" => "1" })
+      expect(status.exitstatus).to eq(3)
+    end
+
+    it "doesn't when the server that profiles are pushed to hangs up, and is the program's own again afterwards" do
+      program = <<~RUBY
+        require "memprofiler"
+        require "socket"
+        server = TCPServer.new("127.0.0.1", 0)
+        Thread.new { loop { server.accept.close } }
+        Memprofiler.start(interval: 1)
+        exporter = Memprofiler::PyroscopeExporter.new(url: "http://127.0.0.1:\#{server.local_address.ip_port}", app_name: "app").start
+        kept = Array.new(5_000) { |i| eval("Object.new", nil, "file\#{i}.rb") }
+        20.times do
+          exporter.push
+        rescue Memprofiler::PushError
+          nil
+        end
+      RUBY
+      expect(unheard(program).exitstatus).to eq(3)
+      expect(unheard("#{program}$stderr.syswrite('x')").termsig).to eq(Signal.list["PIPE"])
+    end
+  end
+
   describe "to a stream" do
     before { profile.write("#{@dir}/heap.pb.gz") }
 

@@ -17,8 +17,9 @@ module Memprofiler
     FOLDER = FILE::RDONLY | FILE::NOFOLLOW | FILE::NONBLOCK
     NO_LINKS = [Errno::EPERM, Errno::EACCES, Errno::ENOSYS, Errno::EOPNOTSUPP, Errno::EMLINK,
                 NotImplementedError].freeze
-    TOO_LARGE = ::Signal.list.values_at("XFSZ").compact.freeze
-    private_constant :FILE, :DIR, :PROCESS, :EXCLUSIVE, :FOLDER, :NO_LINKS, :TOO_LARGE
+    # What ends a program that writes to a file which has all it may have, or to what nobody reads any more.
+    UNWRITABLE = ::Signal.list.values_at("XFSZ", "PIPE").compact.freeze
+    private_constant :FILE, :DIR, :PROCESS, :EXCLUSIVE, :FOLDER, :NO_LINKS, :UNWRITABLE
 
     # @param path [String] where the bytes go
     # @param bytes [String]
@@ -29,7 +30,7 @@ module Memprofiler
         file.binmode # Encoding.default_internal would have them transcoded
         file.sync = true # nothing is left to be written when it's closed after an error
         file.chmod(0o600) # whatever the umask is
-        within_limit { file.write(bytes) }
+        without_signals { file.write(bytes) }
         file.close # a full disk may say so only here
         publish(beside, path)
       ensure
@@ -38,10 +39,10 @@ module Memprofiler
       end
     end
 
-    # For what a block writes the limit on files' sizes is an Errno::EFBIG, and not the program's end.
-    # (A signal's handler is the process', so another Ractor leaves it alone.)
-    def self.within_limit(&)
-      Memprofiler.main_ractor? ? Memprofiler.hold_back(*TOO_LARGE, &) : yield
+    # What a block can't write is an Errno::EFBIG or EPIPE, and not the program's end by a signal, whatever the
+    # program has made of that. (Its handler is the process', so another Ractor leaves it alone.)
+    def self.without_signals(&)
+      Memprofiler.main_ractor? ? Memprofiler.hold_back(*UNWRITABLE, &) : yield
     end
 
     # Makes a folder that is its owner's alone, whatever the umask is. (That is the process': by one of ours another

@@ -30,21 +30,22 @@ module Memprofiler
     #
     # @param text [String] one line
     def self.warn(text)
-      within_limit { Kernel.warn(of(text)) }
+      without_signals { Kernel.warn(of(text)) }
     end
 
     # What has to be heard.
     #
     # @param text [String] one line
     def self.say(text)
-      within_limit { $stderr.write("#{of(text)}\n") }
+      without_signals { $stderr.write("#{of(text)}\n") }
     end
 
-    # Stderr may be a file that has all it may have. (The extension may be another Ruby's, or not be there.)
-    def self.within_limit
+    # Stderr may be a file that has all it may have, or a pipe that nobody reads. (The extension may be another
+    # Ruby's, or not be there.)
+    def self.without_signals
       return yield unless defined?(NewFile) && defined?(Memprofiler.hold_back)
 
-      NewFile.within_limit { yield } # rubocop:disable Style/ExplicitBlockArgument -- not to old Rubies
+      NewFile.without_signals { yield } # rubocop:disable Style/ExplicitBlockArgument -- not to old Rubies
     end
   end
 end

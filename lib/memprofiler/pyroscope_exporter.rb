@@ -254,15 +254,15 @@ module Memprofiler
     def post(request, seconds)
       http = connection(seconds)
       text = +""
-      response = http.start do
-        http.request(request) do |answer|
-          answer.read_body do |part|
-            text << part
-            raise IOError, "an answer of more than #{ANSWER} bytes" if text.bytesize > ANSWER
-          end
-        end
-      end
+      response = NewFile.without_signals { http.start { http.request(request) { |answer| read(answer, text) } } }
       [response, @address.scrub(text)]
+    end
+
+    def read(answer, text)
+      answer.read_body do |part|
+        text << part
+        raise IOError, "an answer of more than #{ANSWER} bytes" if text.bytesize > ANSWER
+      end
     end
 
     def connection(seconds)

@@ -241,7 +241,7 @@ module Memprofiler
         return if @quiet
 
         line = "memprofiler run: #{@program} #{PROCESS.pid}: no profile could be saved: #{Printable.of(text)}\n"
-        NewFile.within_limit do
+        NewFile.without_signals do
           STANDARD_ERROR.syswrite(line.b)
         end
       end
