@@ -144,6 +144,28 @@ RSpec.describe "memprofiler/auto", :command do
       expect(written.size).to be_between(1, 400)
     end
 
+    # The first thread writes, the second one waits for that when it gets its end.
+    {
+      "killed" => "kill",
+      "sent an exception, where one in any thread is the program's" => "raise(Exception, 'to all')"
+    }.each do |what, deed|
+      it "comes the next time when all threads are #{what}" do
+        result = ruby(<<~RUBY, env: { "MEMPROFILER_INTERVAL" => "1", **env })
+          #{patience}
+          Thread.abort_on_exception = true
+          KEPT = Array.new(100_000) { Object.new }
+          20.times do
+            2.times { Process.kill(:USR2, $$); sleep 0.002 }
+            (Thread.list - [Thread.current]).reverse_each { |thread| thread.#{deed} }.each(&:join)
+          end
+          before = Dir.glob("*.gz").size
+          Process.kill(:USR2, $$)
+          exit!(await(before + 1).size - before)
+        RUBY
+        expect([result.err, result.status.exitstatus]).to eq(["", 1])
+      end
+    end
+
     # (A child in which the lock of its parent's thread stayed would write nothing.)
     it "may come as the program forks, in the middle of the parent's profile" do
       result = ruby(<<~RUBY, env: { "MEMPROFILER_INTERVAL" => "1", **env })

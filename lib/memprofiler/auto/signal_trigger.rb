@@ -62,15 +62,26 @@ module Memprofiler
       end
 
       def begin_thread
-        thread = Thread.new { Memprofiler.own { write } }
+        thread = Thread.handle_interrupt(Object => :never) { Thread.new { work } }
         thread.name = "memprofiler SIG#{@name}"
         thread.report_on_exception = false
         thread[:memprofiler] = true
       end
 
+      # Whoever sends it an exception, or kills it, ends it, and neither the program nor what later signals ask for.
+      def work
+        begun = false
+        Thread.handle_interrupt(Object => :immediate) { Memprofiler.own { write { begun = true } } }
+      rescue Exception # rubocop:disable Lint/RescueException -- with abort_on_exception it would be the program's
+        nil
+      ensure
+        @waiting = nil unless begun
+      end
+
       def write
         @lock.synchronize do
           @waiting = nil
+          yield
           forget if @pid != Process.pid
           @last = @files.write
           @written += 1
