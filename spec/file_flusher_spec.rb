@@ -174,6 +174,22 @@ RSpec.describe "Memprofiler::FileFlusher" do
     end
   end
 
+  it "counts and tells what fails by the program's doing" do
+    failed, error, again = value(<<~RUBY)
+      Memprofiler.start
+      f = flusher(every: 0.01).start
+      now = Time.method(:now)
+      broken = true
+      Time.define_singleton_method(:now) { |*options| now.call(*options) unless broken }
+      failed = wait_until { f.status[:failed] >= 2 }
+      error = f.status[:last_error]
+      broken = false
+      before = f.status[:written]
+      [failed, error, wait_until { f.status[:written] > before }]
+    RUBY
+    expect([failed, error, again]).to match([true, /\ANoMethodError: undefined method .utc. for nil/, true])
+  end
+
   it "writes in a signal handler, and once only what a stopped collector has" do
     expect(value(<<~RUBY)).to eq([nil, true, 0, 1])
       Memprofiler.start

@@ -77,9 +77,9 @@ module Memprofiler
 
       begin_anew unless @pid == Process.pid # it was not started at the fork
       write
-    rescue Error => e
+    rescue StandardError => e # the program may have done what it likes to Ruby's methods
       @failed += 1
-      @last_error = e.message
+      @last_error = e.is_a?(Error) ? e.message : Printable.error(e)
       @last_error_at = Time.now
       raise
     end
