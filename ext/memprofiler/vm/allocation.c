@@ -43,7 +43,7 @@ static int wants_job(const mp_run *run)
 {
     const mp_recorder *recorder = run->recorder;
     if (mp_run_wants_names(run) || mp_recorder_has_new_items(recorder)) return 1;
-    /* Without mark bits thinning has to wait for the job; with them, for the next marking. */
+    /* By the free hook thinning has to wait for the job; by mark bits, for the next marking. */
     if (recorder->wants_thinning && run->liveness == MP_LIVENESS_FREE) return 1;
     return mp_recorder_tidying(recorder) && recorder->counts.samples % TIDY_AFTER == 0;
 }
