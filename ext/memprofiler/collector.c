@@ -333,7 +333,7 @@ static VALUE collector_stop(VALUE self)
     mp_require_main_ractor();
     int alone = mp_hooks_one_ractor(); /* lets others in, who may have started anew */
     if (running(collector)) {
-        mp_hooks_check(collector->run); /* if they are lost, the profile has to say so */
+        mp_hooks_check(); /* if they are lost, the profile has to say so */
         if (alone >= 0) collector->run->alone = alone;
         mp_stop_in_pieces(collector->run);
     }

@@ -347,7 +347,7 @@ static VALUE flush_now(VALUE self, const mp_flush_options *options)
     const mp_earlier *since = mp_earlier_of(options->since, collector);
 
     /* Ruby takes all hooks off before it runs the last finalizers, and other tools do. */
-    if (collector->run->armed) mp_hooks_check(collector->run);
+    mp_hooks_check();
     /* Before the thread is marked: finalizers that run now are the program's. */
     if (options->collect && collector->run->armed) {
         /* Threads that have ended are pinned until they are named: they must not look alive. */

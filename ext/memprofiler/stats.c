@@ -115,7 +115,7 @@ VALUE mp_collector_stats(VALUE self)
     mp_collector *collector = mp_collector_of(self);
     mp_require_main_ractor();
     if (!collector->run) rb_raise(mp_eNotStarted, "the collector was never started");
-    mp_hooks_check(collector->run);
+    mp_hooks_check();
     mp_own_begin();
     return rb_ensure(stats, (VALUE)collector, stats_end, Qnil);
 }

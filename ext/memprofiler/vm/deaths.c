@@ -134,7 +134,7 @@ void mp_run_marking_ended(mp_run *run)
     /* Pending things hung on the holder, and will be swept with it. */
     if (MP_HAS_MARK_BITS && !mp_gc_marked(run->holder)) {
         run->orphaned = 1;
-        mp_hooks_disarm(run);
+        mp_hooks_drop(run);
         return;
     }
     size_t now = rb_gc_count();

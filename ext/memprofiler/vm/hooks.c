@@ -126,13 +126,6 @@ static int take_all_off(int slot)
            take_off(on_freeobj, slot);
 }
 
-void mp_hooks_tidy(void)
-{
-    for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
-        if (stale[slot] && take_all_off(slot)) stale[slot] = 0;
-    }
-}
-
 /* From 4.0 hooks that stayed on are as good as new ones, and may be all that is to be had. */
 static int reusable(int slot, mp_liveness liveness)
 {
@@ -177,6 +170,57 @@ int mp_hooks_one_ractor(void)
     return -1;
 }
 
+static VALUE allocate_one(VALUE klass)
+{
+    return rb_obj_alloc(klass);
+}
+
+/* False where there is no object, or no room for the mark that it's ours: that tells nothing. */
+static int allocate_own(void)
+{
+    VALUE errinfo = rb_errinfo();
+    int error;
+    mp_own_begin();
+    int marked = mp_own_event();
+    rb_protect(allocate_one, rb_cObject, &error);
+    mp_own_end();
+    if (error) rb_set_errinfo(rb_obj_is_kind_of(errinfo, rb_eException) ? errinfo : Qnil);
+    return marked && !error;
+}
+
+static void arm_again(mp_run *run)
+{
+    size_t seen = run->gc_count;
+    take_all_off(run->slot);
+    if (!add_all_safely(run)) return; /* the next look tries again */
+    run->gc_count = seen;             /* the collections nobody saw are still to be noticed */
+    run->recorder->counts.rearmed++;
+}
+
+void mp_hooks_check(void)
+{
+    mp_run *lost[MP_MAX_RUNS] = {NULL};
+    uint64_t before[MP_MAX_RUNS] = {0};
+    for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
+        if (runs[slot]) before[slot] = runs[slot]->recorder->counts.own_objects;
+    }
+    if (!mp_hooks_running() || !allocate_own()) return;
+    /* All are found out before any is armed, which brings the VM's events back for all. */
+    for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
+        mp_run *run = runs[slot];
+        if (run && run->recorder->counts.own_objects == before[slot]) lost[slot] = run;
+    }
+    for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
+        /* Arming allocates: a collector may go meanwhile. */
+        if (lost[slot] && lost[slot] == runs[slot]) arm_again(lost[slot]);
+    }
+}
+
+void mp_hooks_check_before_change(void)
+{
+    if (!MP_HOOKS_ARE_GLOBAL) mp_hooks_check();
+}
+
 int mp_hooks_arm(mp_run *run)
 {
     int slot = place_for(run->liveness);
@@ -193,20 +237,46 @@ int mp_hooks_arm(mp_run *run)
     return MP_ENOMEM;
 }
 
+void mp_hooks_tidy(void)
+{
+    int checked = 0;
+    for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
+        if (!stale[slot]) continue;
+        if (!checked) mp_hooks_check_before_change();
+        checked = 1;
+        if (take_all_off(slot)) stale[slot] = 0;
+    }
+}
+
 int mp_hooks_full(mp_liveness liveness)
 {
     return place_for(liveness) < 0;
 }
 
+/* True when it had a place. */
+static int leave_place(mp_run *run, int take_hooks_off)
+{
+    int slot = run->slot;
+    run->armed = 0;
+    if (slot < 0) return 0;
+    runs[slot] = NULL;
+    run->slot = -1;
+    if (!take_hooks_off || !take_all_off(slot)) stale[slot] = 1 + (int)run->liveness;
+    return 1;
+}
+
 void mp_hooks_disarm(mp_run *run)
 {
-    run->armed = 0;
-    if (run->slot < 0) return;
-    runs[run->slot] = NULL;
-    if (MP_HOOKS_ARE_GLOBAL || !take_all_off(run->slot)) {
-        stale[run->slot] = 1 + (int)run->liveness;
+    leave_place(run, !MP_HOOKS_ARE_GLOBAL);
+}
+
+void mp_hooks_drop(mp_run *run)
+{
+    if (MP_HOOKS_ARE_GLOBAL) {
+        leave_place(run, 0);
+    } else if (leave_place(run, mp_hooks_running() == 1) && mp_hooks_running()) {
+        mp_hooks_call_job();
     }
-    run->slot = -1;
 }
 
 int mp_hooks_stop_all(const char *reason)
@@ -222,29 +292,6 @@ int mp_hooks_stop_all(const char *reason)
     return any;
 }
 
-static VALUE allocate_one(VALUE klass)
-{
-    return rb_obj_alloc(klass);
-}
-
-void mp_hooks_check(mp_run *run)
-{
-    if (!run->armed) return;
-    uint64_t before = own_events;
-    VALUE errinfo = rb_errinfo();
-    int error;
-    mp_own_begin();
-    rb_protect(allocate_one, rb_cObject, &error);
-    mp_own_end();
-    if (error) rb_set_errinfo(rb_obj_is_kind_of(errinfo, rb_eException) ? errinfo : Qnil);
-    if (error || own_events != before) return;
-    size_t seen = run->gc_count;
-    take_all_off(run->slot);
-    if (!add_all_safely(run)) return; /* the next look tries again */
-    run->gc_count = seen;             /* the collections nobody saw are still to be noticed */
-    run->recorder->counts.rearmed++;
-}
-
 /* ---- the postponed job ----------------------------------------------------------------------- */
 
 static void job(void *unused)
@@ -255,6 +302,7 @@ static void job(void *unused)
      * no place to touch the tables. The next sample, or flush, of the main one sees to it. */
     if (!mp_in_main_ractor()) return;
     mp_own_begin();
+    if (!MP_HOOKS_ARE_GLOBAL) mp_hooks_tidy();
     for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
         mp_run *run = runs[slot];
         if (!run) continue;

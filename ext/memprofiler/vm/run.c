@@ -92,7 +92,7 @@ size_t mp_run_memsize(const mp_run *run)
 
 void mp_run_drop(mp_run *run)
 {
-    mp_hooks_disarm(run);
+    mp_hooks_drop(run);
     mp_run_release(run);
 }
 
@@ -117,6 +117,7 @@ int mp_run_start(mp_run *run, VALUE holder)
 {
     mp_runs_free_buried();
     run->holder = holder;
+    mp_hooks_check_before_change();
     run->allocated_before = total_allocated();
     int error = mp_hooks_arm(run);
     if (error == MP_OK) name_main_thread(run);
@@ -211,6 +212,7 @@ void mp_run_stop(mp_run *run, mp_measured so_far)
     mp_own_begin();
     while (mp_run_name(run, MP_NAME_ALL, UINT32_MAX)) continue;
     mp_run_finish_sweep(run);
+    mp_hooks_check_before_change();
     mp_run_lock(run);
     mp_run_check(run);
     while (mp_run_measure(run, &so_far, UINT32_MAX, UINT32_MAX)) continue;
@@ -243,7 +245,7 @@ void mp_run_settle(mp_run *run)
 {
     mp_recorder *recorder = run->recorder;
     if (run->lost_hooks >= LOST_HOOKS_AT) {
-        mp_hooks_check(run);
+        mp_hooks_check();
         run->lost_hooks = 0;
     }
     int untidy = mp_recorder_untidy(recorder);
