@@ -94,13 +94,14 @@ static int take_off(raw_hook hook, int slot)
  */
 static void add_all(mp_run *run)
 {
-    add(on_end_mark, RUBY_INTERNAL_EVENT_GC_END_MARK, run->slot);
+    int slot = run->slot; /* it may lose that place on the way, with its collector */
+    add(on_end_mark, RUBY_INTERNAL_EVENT_GC_END_MARK, slot);
     if (run->liveness == MP_LIVENESS_FREE) {
-        add(on_end_sweep, RUBY_INTERNAL_EVENT_GC_END_SWEEP, run->slot);
-        add(on_freeobj, RUBY_INTERNAL_EVENT_FREEOBJ, run->slot);
+        add(on_end_sweep, RUBY_INTERNAL_EVENT_GC_END_SWEEP, slot);
+        add(on_freeobj, RUBY_INTERNAL_EVENT_FREEOBJ, slot);
     }
     run->gc_count = rb_gc_count();
-    add(on_newobj, RUBY_INTERNAL_EVENT_NEWOBJ, run->slot);
+    add(on_newobj, RUBY_INTERNAL_EVENT_NEWOBJ, slot);
 }
 
 static VALUE add_all_protected(VALUE run)
@@ -190,11 +191,17 @@ static int allocate_own(void)
 
 static void arm_again(mp_run *run)
 {
+    int slot = run->slot;
     size_t seen = run->gc_count;
-    take_all_off(run->slot);
-    if (!add_all_safely(run)) return; /* the next look tries again */
-    run->gc_count = seen;             /* the collections nobody saw are still to be noticed */
-    run->recorder->counts.rearmed++;
+    mp_hold *hold = mp_hold_begin(run);
+    take_all_off(slot);
+    if (add_all_safely(run)) { /* or the next look tries again */
+        run->gc_count = seen;  /* the collections nobody saw are still to be noticed */
+        run->recorder->counts.rearmed++;
+    }
+    /* Its collector died of that: some hooks may have been put on since they were taken off. */
+    if (runs[slot] != run) take_all_off(slot);
+    mp_hold_end(hold, run);
 }
 
 void mp_hooks_check(void)
