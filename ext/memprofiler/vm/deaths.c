@@ -14,7 +14,7 @@ static void lost(mp_run *run, size_t seen)
     mp_recorder_lost(run->recorder);
     run->doomed = 0;
     run->last_thread = 0;
-    run->gc_count = seen;
+    run->gc_count = run->lost_at = seen;
 }
 
 void mp_run_check(mp_run *run)
@@ -141,6 +141,8 @@ void mp_run_marking_ended(mp_run *run)
     /* Equal: the hook was put on while this collection's marking was under way. */
     if (now != run->gc_count && now != run->gc_count + 1) lost(run, now);
     run->gc_count = now;
+    run->lost_hooks = 0;
+    if (run->patience > MP_LOST_HOOKS_AT) run->patience--;
     run->last_thread = 0;
     mp_recorder_marked(recorder);
     mp_run_before_moves(run);

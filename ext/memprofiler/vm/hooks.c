@@ -204,6 +204,17 @@ static void arm_again(mp_run *run)
     mp_hold_end(hold, run);
 }
 
+/* The look itself collects, where each allocation does: what it made them miss is no reason for the next. */
+static void looked_at(mp_run *run, int lost)
+{
+    if (lost) {
+        run->patience = MP_LOST_HOOKS_AT;
+    } else if (run->lost_hooks >= run->patience && run->patience < MP_LOST_HOOKS_AT_MOST) {
+        run->patience *= 2; /* that was why */
+    }
+    run->lost_hooks = 0;
+}
+
 void mp_hooks_check(void)
 {
     mp_run *lost[MP_MAX_RUNS] = {NULL};
@@ -215,7 +226,9 @@ void mp_hooks_check(void)
     /* All are found out before any is armed, which brings the VM's events back for all. */
     for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
         mp_run *run = runs[slot];
-        if (run && run->recorder->counts.own_objects == before[slot]) lost[slot] = run;
+        if (!run) continue;
+        if (run->recorder->counts.own_objects == before[slot]) lost[slot] = run;
+        looked_at(run, lost[slot] != NULL);
     }
     for (int slot = 0; slot < MP_MAX_RUNS; slot++) {
         /* Arming allocates: a collector may go meanwhile. */

@@ -18,9 +18,6 @@
 
 static VALUE sym_total_allocated;
 
-/* Collections without an event that are taken for a sign that the VM lost our hooks. */
-#define LOST_HOOKS_AT 3
-
 void mp_run_init(void)
 {
     sym_total_allocated = ID2SYM(rb_intern("total_allocated_objects"));
@@ -62,6 +59,7 @@ mp_run *mp_run_new(const mp_options *options, mp_liveness liveness)
     if (!run) return NULL;
     run->holders = 1;
     run->slot = -1;
+    run->patience = MP_LOST_HOOKS_AT;
     run->id = new_id();
     run->liveness = liveness;
     run->recorder = mp_recorder_new(options);
@@ -241,16 +239,32 @@ void mp_run_stop(mp_run *run, mp_measured so_far)
 /* Sites and stacks tidied at a time, the same. */
 #define JOB_ITEMS 20000u
 
+/* Collections seen since the last one that was missed, before the job names again. */
+#define CALM 2
+
+/*
+ * What is named while collections go unseen is forgotten at the next one, and has to be named anew; where
+ * each allocation collects (GC.stress beside objspace's hook) that is most of what the program does.
+ * There it waits: what has no name is pinned, and stays known.
+ */
+static int name_now(mp_run *run)
+{
+    mp_recorder *recorder = run->recorder;
+    mp_run_lock(run);
+    mp_run_check(run);
+    mp_run_unlock(run);
+    return recorder->counts.lost_collections == 0 || rb_gc_count() >= run->lost_at + CALM ||
+           mp_run_too_many_threads(run) ||
+           recorder->frames.n_pending + recorder->classes.n_pending >= JOB_NAMES;
+}
+
 void mp_run_settle(mp_run *run)
 {
     mp_recorder *recorder = run->recorder;
-    if (run->lost_hooks >= LOST_HOOKS_AT) {
-        mp_hooks_check();
-        run->lost_hooks = 0;
-    }
+    if (run->lost_hooks >= run->patience) mp_hooks_check();
     int untidy = mp_recorder_untidy(recorder);
     mp_naming_of which = mp_run_too_many_threads(run) ? MP_NAME_ALL : MP_NAME_NO_THREADS;
-    if (mp_run_name(run, which, JOB_NAMES)) {
+    if (name_now(run) && mp_run_name(run, which, JOB_NAMES)) {
         mp_hooks_call_job();
         return;
     }
@@ -284,7 +298,7 @@ void mp_run_mark(mp_run *run)
     mark_pending(&run->recorder->threads, mp_run_kept_threads(run));
     if (!run->armed) return;
     if (rb_gc_count() > run->gc_count + 1) {
-        if (++run->lost_hooks >= LOST_HOOKS_AT) mp_hooks_call_job();
+        if (++run->lost_hooks >= run->patience) mp_hooks_call_job();
     } else {
         run->lost_hooks = 0;
     }

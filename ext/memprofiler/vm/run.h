@@ -28,6 +28,11 @@
 #include "compat.h"
 #include "measure.h"
 
+/* Collections without an event that are taken for a sign that the VM lost our hooks, at first. */
+#define MP_LOST_HOOKS_AT 3u
+/* And at most. Another tool's hook that collects loses any number of events. */
+#define MP_LOST_HOOKS_AT_MOST 1024u
+
 typedef enum { MP_LIVENESS_MARK, MP_LIVENESS_FREE } mp_liveness;
 
 /* The free hook's sieve: most freed objects were never sampled. */
@@ -43,12 +48,14 @@ typedef struct mp_run {
     int slot;     /* in the table of hooks.c; -1 when not armed */
     int alone;    /* no Ractor but the main one was there when last looked */
     mp_liveness liveness;
-    size_t gc_count;   /* the collection whose GC_END_MARK was the last one seen */
-    int lost_hooks;    /* calls of dmark in a row that found events missing */
-    int name_threads;  /* a collection came by since some were first seen: time to name them */
-    char stopped[128]; /* why it was stopped, when nobody asked for it; else empty */
-    uint64_t id;       /* tells two profiles of one run from those of two; a child's is its own */
-    uint64_t root;     /* the id of the run that the first fork went on from; 0: there was none */
+    size_t gc_count;     /* the collection whose GC_END_MARK was the last one seen */
+    uint32_t lost_hooks; /* calls of dmark in a row that found events missing */
+    uint32_t patience;   /* so many lead to a look; doubles after one in vain, falls with events */
+    int name_threads;    /* a collection came by since some were first seen: time to name them */
+    size_t lost_at;      /* the last collection that was found missing */
+    char stopped[128];   /* why it was stopped, when nobody asked for it; else empty */
+    uint64_t id;         /* tells two profiles of one run from those of two; a child's is its own */
+    uint64_t root;       /* the id of the run that the first fork went on from; 0: there was none */
 
     uint64_t heap_before;      /* bytes of all living objects, at the start; 0: not measured */
     uint64_t allocated_before; /* the VM's own count of allocations, at the start */
