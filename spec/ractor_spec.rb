@@ -28,6 +28,33 @@ RSpec.describe Memprofiler::Collector, "and Ractors" do
     expect(answer).to eq([["Memprofiler::RactorError", true, "a collector can only be used in the main Ractor"]] * 2)
   end
 
+  # GC.stress = 5: only malloc collects what is old, and putting a hook on calls it.
+  it "leave a place free where a collector dies of being armed again (bug 19112)", if: RUBY_VERSION < "4" do
+    alive, started = in_program(<<~RUBY).value
+      def deep(levels, &block) = levels.zero? ? block.call : deep(levels - 1, &block)
+      ended = Array.new(12) { Ractor.new { 1 }.tap { |ractor| wait_for(ractor) } }
+      sleep 0.2
+      box = [nil]
+      looks = Memprofiler::Collector.new(interval: 1_000).start.stop
+      weak = ObjectSpace::WeakMap.new
+      12.times do
+        deep(40) { weak[box[0] = Memprofiler::Collector.new(interval: 1_000).start] = 1 }
+        4.times { GC.start }
+        deep(50) { ended.pop && nil }
+        deep(60) { 0.to_s && nil }
+        GC.start # a Ractor goes, and with it all events
+        GC.stress = 5
+        box[0] = nil
+        looks.stats
+        GC.stress = false
+      end
+      GC.start
+      started = Array.new(64) { Memprofiler::Collector.new.start }
+      [weak.size, started.count(&:running?)]
+    RUBY
+    expect([alive, started]).to match([be <= 2, 64])
+  end
+
   it "leave alone whose objects are the profiler's own in the main one" do
     counted, own = in_program(<<~RUBY).value
       own = "300_000.times { Memprofiler.own { 1 } }"

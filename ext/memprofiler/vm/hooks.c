@@ -88,10 +88,7 @@ static int take_off(raw_hook hook, int slot)
                                           INT2FIX(slot));
 }
 
-/*
- * Adding a hook allocates, and may collect: what is counted as seen is set when collections are
- * heard of, and samples come last.
- */
+/* Adding a hook allocates, and may collect: samples come last, when collections are heard of. */
 static void add_all(mp_run *run)
 {
     int slot = run->slot; /* it may lose that place on the way, with its collector */
@@ -100,7 +97,6 @@ static void add_all(mp_run *run)
         add(on_end_sweep, RUBY_INTERNAL_EVENT_GC_END_SWEEP, slot);
         add(on_freeobj, RUBY_INTERNAL_EVENT_FREEOBJ, slot);
     }
-    run->gc_count = rb_gc_count();
     add(on_newobj, RUBY_INTERNAL_EVENT_NEWOBJ, slot);
 }
 
@@ -125,6 +121,13 @@ static int take_all_off(int slot)
 {
     return take_off(on_newobj, slot) + take_off(on_end_mark, slot) + take_off(on_end_sweep, slot) +
            take_off(on_freeobj, slot);
+}
+
+/* Where this Ractor's list is the one: the main one's, outside a dfree. None may be found any more. */
+static void empty(int slot)
+{
+    take_all_off(slot);
+    stale[slot] = 0;
 }
 
 /* From 4.0 hooks that stayed on are as good as new ones, and may be all that is to be had. */
@@ -189,18 +192,15 @@ static int allocate_own(void)
     return marked && !error;
 }
 
+/* The collections that nobody saw are still to be noticed, by the next END_MARK or use of an address. */
 static void arm_again(mp_run *run)
 {
     int slot = run->slot;
-    size_t seen = run->gc_count;
     mp_hold *hold = mp_hold_begin(run);
     take_all_off(slot);
-    if (add_all_safely(run)) { /* or the next look tries again */
-        run->gc_count = seen;  /* the collections nobody saw are still to be noticed */
-        run->recorder->counts.rearmed++;
-    }
+    if (add_all_safely(run)) run->recorder->counts.rearmed++; /* or the next look tries again */
     /* Its collector died of that: some hooks may have been put on since they were taken off. */
-    if (runs[slot] != run) take_all_off(slot);
+    if (runs[slot] != run) empty(slot);
     mp_hold_end(hold, run);
 }
 
@@ -252,7 +252,11 @@ int mp_hooks_arm(mp_run *run)
     int on = stale[slot];
     stale[slot] = 0;
     runs[slot] = run;
-    if (on || add_all_safely(run)) return MP_OK;
+    if (on) return MP_OK;
+    if (add_all_safely(run)) {
+        run->gc_count = rb_gc_count(); /* earlier ones had nothing to tell it */
+        return MP_OK;
+    }
     mp_hooks_disarm(run);
     return MP_ENOMEM;
 }
@@ -264,7 +268,7 @@ void mp_hooks_tidy(void)
         if (!stale[slot]) continue;
         if (!checked) mp_hooks_check_before_change();
         checked = 1;
-        if (take_all_off(slot)) stale[slot] = 0;
+        empty(slot);
     }
 }
 

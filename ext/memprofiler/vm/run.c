@@ -90,6 +90,7 @@ size_t mp_run_memsize(const mp_run *run)
 
 void mp_run_drop(mp_run *run)
 {
+    run->orphaned = 1; /* and the job may be in the middle of it */
     mp_hooks_drop(run);
     mp_run_release(run);
 }
