@@ -47,6 +47,21 @@ RSpec.describe Memprofiler, "own" do
     expect(seen).to eq(made).and be > 1_000
   end
 
+  it "leaves finalizers to the program too while fifty threads are the profiler's" do
+    made, seen = in_program(<<~RUBY)
+      collector = Memprofiler.start(interval: 1)
+      ready = Queue.new
+      threads = Array.new(50) { Thread.new { Memprofiler.own { ready << 1 && sleep } } }
+      50.times { ready.pop }
+      made = 0
+      200.times { ObjectSpace.define_finalizer(Object.new, proc { 10.times { Counted.new } && made += 10 }) }
+      Memprofiler.own { collector.flush(gc: true) }
+      threads.each(&:kill).each(&:join)
+      [made, counted(collector)]
+    RUBY
+    expect(seen).to eq(made).and be > 1_000
+  end
+
   it "leaves a thread's other Fibers to the program while one waits for a file's turn" do
     seen = in_program(<<~'RUBY')
       collector = Memprofiler.start(interval: 1)

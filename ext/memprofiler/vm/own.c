@@ -2,8 +2,9 @@
 
 #include <string.h>
 
-/* Few at any time. */
-#define MAX_MARKS 32
+/* Few at any time. The last are for pauses: a thread without one hides what is the program's. */
+#define MAX_MARKS 256
+#define MAX_BEGUN (MAX_MARKS - 64)
 
 static struct {
     VALUE thread;
@@ -35,7 +36,7 @@ void mp_own_begin(void)
     VALUE thread = rb_thread_current();
     int at = place_of(thread);
     if (at < 0 || marks[at].left >= 0) {
-        if (mp_own_marks == MAX_MARKS) return;
+        if (mp_own_marks >= MAX_BEGUN) return;
         at = mp_own_marks++;
         marks[at].thread = thread;
         marks[at].depth = 0;

@@ -5,7 +5,7 @@
  * A call that may let others in (a trap handler, say, which may even switch Fibers and not come back)
  * is the profiler's for a few objects only: see mp_own_limit. What begins in there is a mark of its own.
  *
- * Memory: a fixed table; a thread that finds no room shows its objects: no harm.
+ * Memory: a fixed table, of 192 marks and 64 pauses. A thread that finds no room shows its objects: no harm.
  * Locks: GVL of the main Ractor. Failure: none.
  */
 #ifndef MEMPROFILER_VM_OWN_H
