@@ -127,7 +127,8 @@ module Memprofiler
 
       def partly_labelled
         part, whole = @metadata.values_at(:processes_without_class, :processes)
-        "#{part} of the #{whole} profiles in this sum are without class labels: leave them out, or collect them with " \
+        some = whole && part < whole ? "#{part} of the #{whole}" : "some of the"
+        "#{some} profiles in this sum are without class labels: leave them out, or collect them with " \
           "flush(labels: [:class])"
       end
 
