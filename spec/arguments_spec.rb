@@ -47,6 +47,16 @@ RSpec.describe Memprofiler::Arguments do
     expect(complaints).to all(match(/\AMEMPROFILER_[A-Z]+ must be .+, not ".+": .+\z/))
   end
 
+  it "takes plain decimal numbers only, of variables" do
+    of = ->(name, text) { Memprofiler::Auto::Settings.new("MEMPROFILER_#{name}" => text) }
+    slips = ["0x10", "0b1", "0o7", "0d9", "1_0", " 10", "10 ", "10\n", "+10", "1e1", "0x1p4", ".5", "5.", "x", "\xff"]
+    %w[INTERVAL MAX_DEPTH MAX_SAMPLES TRACK_ONE_IN EVERY KEEP].product(slips) do |name, text|
+      expect(of[name, text].complaints).to match([/\AMEMPROFILER_#{name} must be .+, not .+: .+\z/])
+    end
+    expect([of["EVERY", "010"], of["EVERY", "0.5"]].map(&:every)).to eq([10, 0.5])
+    expect(of["INTERVAL", "512"].collector_options).to eq(interval: 512)
+  end
+
   it "shows what was given, within limits, and never an object's own words" do
     long = described_class.shown("x" * 1000)
     expect([described_class.shown(:a), described_class.shown("a"), described_class.shown(Class.new { def inspect = raise }.new)])
