@@ -4,6 +4,7 @@ require "memprofiler"
 require "memprofiler/rake_task"
 require "pathname"
 require "memprofiler/auto/settings"
+require_relative "support/profiles"
 
 # Whoever is given something that isn't allowed: the same words, and an error by which a program can tell.
 RSpec.describe Memprofiler::Arguments do
@@ -38,6 +39,48 @@ RSpec.describe Memprofiler::Arguments do
         expect { call[value] }.to raise_error(error, wording) { |raised| expect(raised.message).not_to include("geheim") }
       end
     end
+  end
+
+  texts = {
+    "Profile.load" => ->(value) { Memprofiler::Profile.load(value) },
+    "Profile#write" => ->(value) { profile.call.write(value) },
+    "Profile#top" => ->(value) { profile.call.top(:inuse_space, by: value) },
+    "FileFlusher" => ->(value) { Memprofiler::FileFlusher.new(dir: value) },
+    "PyroscopeExporter, app_name:" => ->(value) { Memprofiler::PyroscopeExporter.new(**push, app_name: value) },
+    "PyroscopeExporter, url:" => ->(value) { Memprofiler::PyroscopeExporter.new(**push, url: value) },
+    "PyroscopeExporter, tags: (names)" => ->(value) { Memprofiler::PyroscopeExporter.new(**push, tags: { value => 1 }) },
+    "PyroscopeExporter, token:" => ->(value) { Memprofiler::PyroscopeExporter.new(**push, token: value) },
+    "PyroscopeExporter, username:" => ->(value) { Memprofiler::PyroscopeExporter.new(**push, username: value, password: "x") },
+    "Rack, path:" => ->(value) { Memprofiler::Rack.new(->(_) {}, path: value) },
+    "RakeTask, output" => ->(value) { task["output", value] },
+    "RakeTask, args" => ->(value) { task["args", [value]] },
+    "RakeTask, name" => ->(value) { Memprofiler::RakeTask.new(value) }
+  }
+  texts.each do |what, call|
+    it "refuses an encoding without ASCII, for #{what}" do
+      %w[label:a /a a].each { |text| expect { call[text.encode("UTF-16LE")] }.to raise_error(ArgumentError, /\A[a-z].* must be .+, not .+\z/) }
+    end
+  end
+
+  texts.reject { |what, _| what.match?(/Profile.load|write|FileFlusher|username|output|args|RakeTask/) }.each do |what, call|
+    it "refuses what is no text in its encoding, for #{what}" do
+      ["label:\xff", "/a\xff", "x\xff"].each { |text| expect { call[text] }.to raise_error(wording) { |raised| expect(raised).to be_a(ArgumentError).or(be_a(TypeError)) } }
+    end
+  end
+
+  it "doesn't mind how many rows are wanted" do
+    expect(Profiles.build(["a /a.rb:1"] => [1, 40, 1, 40]).top(:inuse_space, n: 2**64).map(&:flat)).to eq([40])
+  end
+
+  it "makes no service without its options" do
+    [Memprofiler::FileFlusher, Memprofiler::PyroscopeExporter].each do |service|
+      expect { service.allocate }.to raise_error(TypeError, "allocator undefined for #{service}")
+    end
+  end
+
+  it "names the block that is missing" do
+    [-> { Memprofiler.with_labels(a: 1) }, -> { Memprofiler.with_labels }].each { |call| expect(&call).to raise_error(ArgumentError, "Memprofiler.with_labels needs a block") }
+    expect { Memprofiler.profile }.to raise_error(ArgumentError, "Memprofiler.profile needs a block")
   end
 
   it "has it for variables too" do
