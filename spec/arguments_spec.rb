@@ -4,6 +4,7 @@ require "memprofiler"
 require "memprofiler/rake_task"
 require "pathname"
 require "memprofiler/auto/settings"
+require_relative "support/profiles"
 
 # Whoever is given something that isn't allowed: the same words, and an error by which a program can tell.
 RSpec.describe Memprofiler::Arguments do
@@ -40,11 +41,63 @@ RSpec.describe Memprofiler::Arguments do
     end
   end
 
+  texts = {
+    "Profile.load" => ->(value) { Memprofiler::Profile.load(value) },
+    "Profile#write" => ->(value) { profile.call.write(value) },
+    "Profile#top" => ->(value) { profile.call.top(:inuse_space, by: value) },
+    "FileFlusher" => ->(value) { Memprofiler::FileFlusher.new(dir: value) },
+    "PyroscopeExporter, app_name:" => ->(value) { Memprofiler::PyroscopeExporter.new(**push, app_name: value) },
+    "PyroscopeExporter, url:" => ->(value) { Memprofiler::PyroscopeExporter.new(**push, url: value) },
+    "PyroscopeExporter, tags: (names)" => ->(value) { Memprofiler::PyroscopeExporter.new(**push, tags: { value => 1 }) },
+    "PyroscopeExporter, token:" => ->(value) { Memprofiler::PyroscopeExporter.new(**push, token: value) },
+    "PyroscopeExporter, username:" => ->(value) { Memprofiler::PyroscopeExporter.new(**push, username: value, password: "x") },
+    "Rack, path:" => ->(value) { Memprofiler::Rack.new(->(_) {}, path: value) },
+    "RakeTask, output" => ->(value) { task["output", value] },
+    "RakeTask, args" => ->(value) { task["args", [value]] },
+    "RakeTask, name" => ->(value) { Memprofiler::RakeTask.new(value) }
+  }
+  texts.each do |what, call|
+    it "refuses an encoding without ASCII, for #{what}" do
+      %w[label:a /a a].each { |text| expect { call[text.encode("UTF-16LE")] }.to raise_error(ArgumentError, /\A[a-z].* must be .+, not .+\z/) }
+    end
+  end
+
+  texts.reject { |what, _| what.match?(/Profile.load|write|FileFlusher|username|output|args|RakeTask/) }.each do |what, call|
+    it "refuses what is no text in its encoding, for #{what}" do
+      ["label:\xff", "/a\xff", "x\xff"].each { |text| expect { call[text] }.to raise_error(wording) { |raised| expect(raised).to be_a(ArgumentError).or(be_a(TypeError)) } }
+    end
+  end
+
+  it "doesn't mind how many rows are wanted" do
+    expect(Profiles.build(["a /a.rb:1"] => [1, 40, 1, 40]).top(:inuse_space, n: 2**64).map(&:flat)).to eq([40])
+  end
+
+  it "makes no service without its options" do
+    [Memprofiler::FileFlusher, Memprofiler::PyroscopeExporter].each do |service|
+      expect { service.allocate }.to raise_error(TypeError, "allocator undefined for #{service}")
+    end
+  end
+
+  it "names the block that is missing" do
+    [-> { Memprofiler.with_labels(a: 1) }, -> { Memprofiler.with_labels }].each { |call| expect(&call).to raise_error(ArgumentError, "Memprofiler.with_labels needs a block") }
+    expect { Memprofiler.profile }.to raise_error(ArgumentError, "Memprofiler.profile needs a block")
+  end
+
   it "has it for variables too" do
     variables = { "INTERVAL" => "0", "LIVENESS" => "x", "EVERY" => "0", "KEEP" => "0", "SIGNAL" => "KILL", "DIR" => "/dev/null/x" }
     complaints = Memprofiler::Auto::Settings.new(variables.transform_keys { |name| "MEMPROFILER_#{name}" }).complaints
     expect(complaints.size).to eq(variables.size)
     expect(complaints).to all(match(/\AMEMPROFILER_[A-Z]+ must be .+, not ".+": .+\z/))
+  end
+
+  it "takes plain decimal numbers only, of variables" do
+    of = ->(name, text) { Memprofiler::Auto::Settings.new("MEMPROFILER_#{name}" => text) }
+    slips = ["0x10", "0b1", "0o7", "0d9", "1_0", " 10", "10 ", "10\n", "+10", "1e1", "0x1p4", ".5", "5.", "x", "\xff"]
+    %w[INTERVAL MAX_DEPTH MAX_SAMPLES TRACK_ONE_IN EVERY KEEP].product(slips) do |name, text|
+      expect(of[name, text].complaints).to match([/\AMEMPROFILER_#{name} must be .+, not .+: .+\z/])
+    end
+    expect([of["EVERY", "010"], of["EVERY", "0.5"]].map(&:every)).to eq([10, 0.5])
+    expect(of["INTERVAL", "512"].collector_options).to eq(interval: 512)
   end
 
   it "shows what was given, within limits, and never an object's own words" do

@@ -144,9 +144,9 @@ RSpec.describe Memprofiler::CLI, :command do
       end
       one, both = [files.first(1), files].map { |given| JSON.parse(main("top", "--json", *given).out) }
       expect(one["metadata"]).to eq("processes" => 1, "pids" => [5], "same_pids" => [], "forked_pids" => [], "forked_from" => [], "intervals" => [64], "interval" => 64,
-                                    "runs" => %w[a5-0], "samples" => 1, "live_samples" => 1)
+                                    "runs" => %w[a5-0], "spans" => [], "samples" => 1, "live_samples" => 1)
       expect(both["metadata"]).to eq("processes" => 2, "pids" => [5, 6], "same_pids" => [], "forked_pids" => [], "forked_from" => [], "intervals" => [64], "interval" => 64,
-                                     "runs" => %w[a5-0 a6-0], "samples" => 2, "live_samples" => 2)
+                                     "runs" => %w[a5-0 a6-0], "spans" => [], "samples" => 2, "live_samples" => 2)
       expect(one["error"]).to be_within(0.001).of(3.3063)
       expect(one["rows"].last).to eq("name" => "/a.rb:1", "flat" => 0, "cumulative" => 2560, "share" => 0.0, "cumulative_share" => 1.0,
                                      "samples" => 0, "cumulative_samples" => 1, "error" => nil,

@@ -51,7 +51,7 @@ RSpec.describe "Memprofiler::Collector#flush_since" do
       expect(rows(delta).values.flatten.minmax).to match([be_negative, be_positive])
       expect(delta.labels).to match_array(expected.labels)
       expect(delta.metadata.keys).to eq(expected.metadata.keys)
-      expect(delta.metadata).to include(expected.metadata.merge(own_objects: be_an(Integer), heap_live_slots: be_an(Integer), difference: match(/\Aof two profiles, \d+\.\d{3} s apart\z/)))
+      expect(delta.metadata).to include(expected.metadata.merge(own_objects: be_an(Integer), heap_live_slots: be_an(Integer), spans: match(/\A#{expected.metadata[:run]}@\d+\.\.\d+\z/), difference: match(/\Aof two profiles, \d+\.\d{3} s apart\z/)))
       expect(delta.model.slice(:sample_types, :default_sample_type, :period_type, :period, :mapping)).to eq(expected.model.slice(:sample_types, :default_sample_type, :period_type, :period, :mapping))
       expect(delta.model[:duration_nanos]).to be_between(expected.model[:duration_nanos] * 0.5, expected.model[:duration_nanos] * 1.5)
       expect(delta.model[:duration_nanos]).to eq(((later.time - baseline.time) * 1_000_000_000).round)
@@ -77,7 +77,9 @@ RSpec.describe "Memprofiler::Collector#flush_since" do
     expect([first, second, third].flat_map { |profile| rows(profile).values.flatten }).to all(be >= 0)
     expect(second.metadata).to include(difference: match(/\Aof alloc_\* only, \d+\.\d{3} s apart\z/), live_samples: second.total(:inuse_objects), samples: second.total(:alloc_objects))
     expect(first.metadata.keys).to include(:run)
-    expect(first.metadata).not_to include(:difference)
+    expect(first.metadata).not_to include(:difference, :spans)
+    moments = [one, two].map { |moment| (moment.time.to_r * 1_000_000_000).to_i }
+    expect(second.metadata.slice(:run, :spans)).to eq(run: first.metadata[:run], spans: "#{first.metadata[:run]}@#{moments.join("..")}")
     expect([first.model[:duration_nanos], second.model[:duration_nanos]]).to match([0, be_positive])
     expect(kept.size).to eq(70)
   end
@@ -112,6 +114,28 @@ RSpec.describe "Memprofiler::Collector#flush_since" do
     # 150 of the arrays that went were sampled one in five: each stood for 5 * 4.
     expect(deviations.call(delta, 2)).to be > 150 * 4
     expect(kept.size).to eq(250)
+  end
+
+  it "can be summed of one collector where nothing is in both, and says that what is in use is" do
+    collector = Memprofiler::Collector.new(interval: 1).start
+    kept = []
+    moments = Array.new(3) { work(kept, 5) && collector.send(:baseline, in_use: true) }
+    steps = moments.map { |moment| [moment, collector.send(:flush_since, moment, in_use: true)] }
+    (_, (first, second)), = steps
+    next_one, third = since(collector, second, in_use: true)
+    allocs, fourth = since(collector, third)
+    more_allocs, = since(collector, fourth)
+    collector.stop
+    sum = first + next_one
+    expect(sum.total(:alloc_objects)).to eq(first.total(:alloc_objects) + next_one.total(:alloc_objects))
+    expect(sum.metadata).to include(processes: 1, pid: Process.pid, run: first.metadata[:run])
+    expect(sum.metadata).not_to include(:same_pid, :forked_pids)
+    [[first, first], [first, steps[1][1][0]], [sum, next_one]].each do |pair|
+      expect { pair.reduce(:+) }.to raise_error(ArgumentError, /\Atwo of the differences are of one run of a collector \(pid #{Process.pid}\) and overlap/)
+    end
+    expect((allocs + more_allocs).metadata).to include(processes: 1, same_pid: Process.pid)
+    expect { sum + allocs }.to raise_error(ArgumentError, "of one difference inuse_* is what is in use, of another one what that has changed by")
+    expect(kept.size).to eq(15)
   end
 
   it "of a collector that was started anew is all of it" do

@@ -131,23 +131,54 @@ RSpec.describe Memprofiler::Collector, "and fork", if: Process.respond_to?(:fork
   end
 
   it "a sum of parent and children says that what was before the fork counts in each" do
-    pids, listed, alone, differences = in_program(<<~RUBY)
+    pids, listed, alone, differences, own = in_program(<<~RUBY)
       collector = Memprofiler::Collector.new(interval: 1).start
       allocate(100)
       before = collector.flush
-      bytes = Array.new(2) { forked { [Process.pid, collector.flush.pprof_data, (collector.flush - before).pprof_data] } }
+      moment = collector.send(:baseline, in_use: true)
+      bytes = Array.new(2) do
+        allocate(10)
+        forked do
+          first = collector.flush
+          profiles = [first, first - before, collector.flush - first, collector.send(:flush_since, moment, in_use: true)[0]]
+          [Process.pid, *profiles.map(&:pprof_data)]
+        end
+      end
       parent = collector.flush
-      children = bytes.map { |_, data, _| Memprofiler::Profile.new(data) }
-      changes = bytes.map { |_, _, data| Memprofiler::Profile.new(data) }
+      children, changes, own, deltas = bytes.map { |_, *data| data.map { |one| Memprofiler::Profile.new(one) } }.transpose
       sums = [parent + children[0], children.sum(Memprofiler.profile { nil }), Memprofiler::Profile.sum([parent, *children])]
       [[Process.pid, *bytes.map(&:first)], sums.map { |sum| sum.metadata[:forked_pids] },
-       (parent + Memprofiler.profile { nil }).metadata[:forked_pids], changes.sum(before - before).metadata[:forked_pids]]
+       (parent + Memprofiler.profile { nil }).metadata[:forked_pids],
+       [changes, deltas].map { |parts| [*parts.map { |part| part.metadata.slice(:forked_from) }.uniq, parts.reduce(:+).metadata[:forked_pids]] },
+       own.reduce(:+).metadata.slice(:forked_from, :forked_pids)]
     RUBY
     parent, *children = pids
     expect(listed[0].split(", ").map(&:to_i)).to contain_exactly(parent, children[0])
     expect(listed[1].split(", ").map(&:to_i)).to include(*children)
     expect(listed[2].split(", ").map(&:to_i)).to contain_exactly(*pids)
-    expect([alone, differences]).to eq([nil, nil])
+    expect(alone).to be_nil
+    # What the parent did between the earlier profile and the forks.
+    expect(differences).to match([[{ forked_from: match(/\A\h{8}-\h{8}\z/) }, children.join(", ")]] * 2)
+    expect(own).to eq({})
+  end
+
+  it "a child's child's profiles less those of all that it was forked from, and no others, are differences" do
+    grandchild, cousin = in_program(<<~RUBY)
+      collector = Memprofiler::Collector.new(interval: 1).start
+      first = collector.flush
+      other = Memprofiler::Profile.new(forked { collector.flush.pprof_data })
+      forked do
+        second = collector.flush
+        allocate(10)
+        forked do
+          allocate(5)
+          last = collector.flush
+          [[first, second].map { |earlier| allocated(last - earlier) }, begin last - other rescue $!.message end]
+        end
+      end
+    RUBY
+    expect(grandchild).to eq([17, 17])
+    expect(cousin).to match(/not an earlier and a later profile of one collector/)
   end
 
   it "in a thread: the child has that thread only" do

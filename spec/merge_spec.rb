@@ -50,6 +50,36 @@ RSpec.describe "memprofiler merge", :command do
     expect(load("#{@dir}/all").total(:alloc_objects)).to eq(63)
   end
 
+  describe "of differences" do
+    # Of one process, each from a state to the next.
+    let(:deltas) do
+      states = (1..4).map { |n| Profiles.build({ ["a /a.rb:1"] => [n * n, n * n * 40, 0, 0] }, comments: { pid: 7, samples: n * n, run: "a7-0" }, time: n) }
+      states.each_cons(2).with_index.map { |(earlier, later), i| File.join(@dir, "d#{i}.pb.gz").tap { |path| (later - earlier).write(path) } }
+    end
+
+    it "adds adjacent ones up, and those of one process are of one" do
+      expect(main("merge", out, *deltas).err).to eq("memprofiler merge: #{out}: the sum of 3 profiles, of 1 process\n")
+      expect(load.total(:alloc_objects)).to eq(15)
+      expect(main("top", out).out.lines.grep(/memprofiler|profile of/).join).to match(/pid 7, difference of two profiles/)
+      expect(main("top", *deltas).out).to eq(main("top", out).out)
+    end
+
+    it "refuses a copy" do
+      FileUtils.cp(deltas[0], copy = "#{@dir}/copy")
+      expect(main("top", deltas[0], copy).to_a).to match([1, "", /\Amemprofiler top: these files can't be summed: #{copy}, after .*: two of the differences are of one run/])
+    end
+
+    it "leaves out of a folder what is there twice, and only that" do
+      main("merge", "#{@dir}/all.pb.gz", *deltas.first(2))
+      expect(main("merge", "#{@dir}/sum", @dir).err).to match(/all\.pb\.gz left out: the sum of .*d0\.pb\.gz, .*d1\.pb\.gz$/)
+      File.unlink(deltas[1])
+      expect(main("merge", "#{@dir}/again", @dir).err).to match(/d0\.pb\.gz left out: part of .*all\.pb\.gz$/)
+      File.unlink(deltas[0])
+      expect(main("merge", "#{@dir}/third", @dir).err).not_to include("left out")
+      expect(%w[sum again third].map { |name| load("#{@dir}/#{name}").total(:alloc_objects) }).to eq([15, 15, 15])
+    end
+  end
+
   it "says of which processes it has something more than once" do
     forked = [2, 3].map { |pid| file("worker.#{pid}.pb.gz", { ["a /a.rb:1"] => [10, 400, 10, 400] }, pid: pid, run: "a#{pid}-0", forked_from: "a1-0") }
     master = file("master.pb.gz", { ["a /a.rb:1"] => [10, 400, 10, 400] }, pid: 1, run: "a1-0")

@@ -289,11 +289,6 @@ RSpec.describe Memprofiler::Profile do
         end
       end
 
-      it "is not, of differences" do
-        first, second, third = [1, 2, 5].map { |objects| of_run("a-1", 7, objects) }
-        expect(((second - first) + (third - second)).total(:alloc_objects)).to eq(4)
-      end
-
       it "is refused of a difference and a profile, in either order" do
         first, second = [1, 2].map { |objects| of_run("a-1", 7, objects) }
         pair = [second - first, of_run("b-2", 8)]
@@ -391,6 +386,12 @@ RSpec.describe Memprofiler::Profile do
       end
       expect((labelled[5, "class", "thread"] - labelled[3, "class"]).samples.map(&:labels)).to eq([{ "class" => "String" }])
       expect((labelled[5, "class"] - Profiles.build).samples.map(&:labels)).to eq([{ "class" => "String" }])
+    end
+
+    it "refuses differences" do
+      [[later, later - earlier], [later - earlier, earlier], [later - earlier, later - later]].each do |pair|
+        expect { pair.reduce(:-) }.to raise_error(ArgumentError, "one of the two is a difference already, and later - earlier needs two whole profiles")
+      end
     end
 
     it "refuses the wrong order, other runs, other periods and other things" do

@@ -516,8 +516,8 @@ RSpec.describe Memprofiler::Rack do
     end
 
     it "are what a callable says, if it says anything" do
-      names = { "/a" => :a, "/b" => "b", "/c" => nil, "/d" => 5 }
-      expect(endpoints(*names.keys, label: ->(env) { names[env["PATH_INFO"]] })).to match("a" => about(11), "b" => about(11), nil => about(11), "5" => about(11))
+      names = { "/a" => :a, "/b" => "b", "/c" => nil, "/d" => 5, "/e" => false }
+      expect(endpoints(*names.keys, label: ->(env) { names[env["PATH_INFO"]] })).to match("a" => about(11), "b" => about(11), nil => about(22), "5" => about(11))
     end
 
     it "of a callable that fails are none, which is said once, and the app is called once" do

@@ -176,7 +176,7 @@ RSpec.describe Memprofiler, ".with_labels" do
   end
 
   it "needs a block" do
-    expect { with(a: 1) }.to raise_error(LocalJumpError)
+    expect { with(a: 1) }.to raise_error(ArgumentError, "Memprofiler.with_labels needs a block")
   end
 
   it "never shows in a stack" do

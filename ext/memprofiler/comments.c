@@ -41,10 +41,20 @@ static void problem(mp_comments *c, const char *key, uint64_t value)
     if (value) number(c, key, value);
 }
 
+#define RUN "%08x-%08x"
+#define RUN_ARGS(id) (uint32_t)((id) >> 32), (uint32_t)(id)
+
 static void id(mp_comments *c, const char *key, uint64_t value)
 {
-    line(c, "# %s: %08llx-%08llx", key, (unsigned long long)(value >> 32),
-         (unsigned long long)(value & 0xffffffff));
+    line(c, "# %s: " RUN, key, RUN_ARGS(value));
+}
+
+static void forked_from(mp_comments *c, const mp_run *run)
+{
+    if (run->parent == run->root)
+        id(c, "forked_from", run->root);
+    else
+        line(c, "# forked_from: " RUN ", " RUN, RUN_ARGS(run->root), RUN_ARGS(run->parent));
 }
 
 static mp_counts counted_since(const mp_counts *now, const mp_counts *before)
@@ -74,9 +84,9 @@ void mp_comments_write(mp_comments *c, const mp_run *run, uint64_t heap_bytes,
     line(c, "memprofiler: %s", our_version);
     line(c, "# ruby: %s", our_ruby);
     quiet(c, "pid", (uint64_t)getpid());
-    /* By these a sum tells what it has twice, which is not so of differences. */
-    if (!since) id(c, "run", run->id);
-    if (!since && run->root) id(c, "forked_from", run->root);
+    /* By these a sum tells what it has twice: of a difference only what came before a fork. */
+    id(c, "run", run->id);
+    if (run->root && (!since || since->id != run->id)) forked_from(c, run);
     number(c, "interval", recorder->options.interval);
     quiet(c, "track_one_in", (uint64_t)recorder->options.track_one_in << recorder->doublings);
     line(c, "# liveness: %s", run->liveness == MP_LIVENESS_MARK ? "mark" : "free");
@@ -109,8 +119,12 @@ void mp_comments_bypassed(void)
     bypassed = 1;
 }
 
-void mp_comments_write_difference(mp_comments *c, const char *of, int64_t nanos)
+void mp_comments_write_difference(mp_comments *c, const char *of, const mp_run *run,
+                                  const mp_earlier *since, int64_t until, int64_t nanos)
 {
+    /* As lib/memprofiler/spans.rb has it: a forked child's run begins with the fork. */
+    long long from = since->id == run->id ? (long long)since->time_nanos : 0;
+    line(c, "# spans: " RUN "@%lld..%lld", RUN_ARGS(run->id), from, (long long)until);
     line(c, "difference: of %s, %.3f s apart", of, (double)nanos / 1e9);
 }
 

@@ -25,8 +25,9 @@ void mp_init_comments(void);
  */
 void mp_comments_write(mp_comments *comments, const mp_run *run, uint64_t heap_bytes,
                        const mp_earlier *since);
-/* It's a difference: of what, and over how long. */
-void mp_comments_write_difference(mp_comments *comments, const char *of, int64_t nanos);
+/* It's a difference: of what, from which moment to which, and over how long. */
+void mp_comments_write_difference(mp_comments *comments, const char *of, const mp_run *run,
+                                  const mp_earlier *since, int64_t until, int64_t nanos);
 /* From now on profiles say that this Ruby makes objects past all hooks (lib/memprofiler/vm_faults.rb). */
 void mp_comments_bypassed(void);
 /* What is known when the living have been copied. */

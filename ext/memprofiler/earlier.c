@@ -55,6 +55,7 @@ mp_earlier mp_earlier_at(const mp_collector *collector, const mp_run *run, int64
 {
     return (mp_earlier){.collector = collector->number,
                         .run = begun_as(run),
+                        .id = run->id,
                         .time_nanos = time_nanos,
                         .unseen = mp_run_unseen(run)};
 }

@@ -16,6 +16,7 @@ typedef struct {
     mp_baseline *counted;
     uint64_t collector; /* its number */
     uint64_t run;       /* the id that it had when it was started */
+    uint64_t id;        /* and that it has, another one in each forked child */
     int64_t time_nanos;
     uint64_t unseen; /* as the run has it */
 } mp_earlier;

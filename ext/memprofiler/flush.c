@@ -197,7 +197,8 @@ static void write_rest_of_comments(flush *f)
 {
     if (f->since) {
         const char *of = f->options.in_use_since ? "two profiles" : "alloc_* only";
-        mp_comments_write_difference(&f->comments, of, duration(f));
+        mp_comments_write_difference(&f->comments, of, f->run, f->since, f->time_nanos,
+                                     duration(f));
     }
     if (f->since && f->options.in_use_since) return; /* those that stayed cancel out */
     mp_comments_write_living(&f->comments, mp_snapshot_live_samples(f->snapshot),

@@ -119,14 +119,14 @@ static VALUE back(VALUE set)
  *   @param labels [Hash{Symbol, String => String, Symbol, Integer, true, false, nil}] at most 16;
  *     none of them called class, age, thread or pid
  *   @return what the block returns
- *   @raise [ArgumentError, TypeError] naming what is allowed; the block has not run then
+ *   @raise [ArgumentError, TypeError] no block, or naming what is allowed; the block has not run then
  */
 static VALUE with_labels(int argc, VALUE *argv, VALUE self)
 {
     (void)self;
     VALUE keywords;
     rb_scan_args(argc, argv, "0:", &keywords);
-    rb_need_block();
+    if (!rb_block_given_p()) rb_raise(rb_eArgError, "Memprofiler.with_labels needs a block");
     if (NIL_P(keywords) || !mp_in_main_ractor() || RB_OBJ_FROZEN(rb_thread_current())) {
         return rb_yield_values(0);
     }

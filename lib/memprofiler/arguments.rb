@@ -26,6 +26,14 @@ module Memprofiler
 
       given = secret && right ? "what was given, which is not shown" : shown(value, secret: secret)
       raise right ? ArgumentError : TypeError, "#{name} must be #{what}, not #{given}"
+    rescue Encoding::CompatibilityError
+      refuse_encoding(name, value)
+    end
+
+    # @return [Boolean] whether the value is text in its encoding, and as the pattern has it
+    # @raise [Encoding::CompatibilityError] it's in UTF-16 or UTF-32
+    def match?(value, pattern)
+      value.to_s.valid_encoding? && value.match?(pattern)
     end
 
     # @param allowed [Array<Symbol>]
@@ -36,10 +44,13 @@ module Memprofiler
 
     # @return [Symbol] the value: one of Attribution::GROUPS, or "label:NAME" of any name
     def group(name, value)
-      return value.to_sym if (value.is_a?(Symbol) || value.is_a?(String)) && value.match?(Profile::Attribution::LABEL)
+      text = value.is_a?(Symbol) || value.is_a?(String)
+      return value.to_sym if text && match?(value, Profile::Attribution::LABEL)
 
       groups = Profile::Attribution::GROUPS
       check(name, value, "one of #{list(groups)}, or \"label:NAME\"", Symbol) { groups.include?(value) }
+    rescue Encoding::CompatibilityError
+      refuse_encoding(name, value)
     end
 
     # @return [Integer, nil] the value
@@ -125,9 +136,14 @@ module Memprofiler
       end
     end
 
+    # Shown, it would look like what is allowed.
+    def refuse_encoding(name, value)
+      raise ArgumentError, "#{name} must be in UTF-8, or another encoding that has ASCII in it, not #{value.encoding}"
+    end
+
     def list(symbols)
       symbols.map(&:inspect).join(", ")
     end
-    private_class_method :list
+    private_class_method :list, :refuse_encoding
   end
 end

@@ -7,14 +7,9 @@ module Memprofiler
     #
     # @api private
     class Combination
-      DIFFERENT_RUNS = "these are not an earlier and a later profile of one collector, in this order " \
-                       "(to compare two runs: go tool pprof -diff_base)"
-      ONE_RUN = "two of the profiles are of one run of a collector (pid %s), and what both have would count twice: " \
-                "leave the earlier one out, or take later - earlier"
-      MIXTURE = "one is a difference of two profiles, another one isn't"
       SAME_WEIGHT = 1e-6 # in relation to each other
       ASKED_FOR = %w[class age thread pid].freeze # labels of flush
-      private_constant :DIFFERENT_RUNS, :ONE_RUN, :MIXTURE, :SAME_WEIGHT, :ASKED_FOR
+      private_constant :SAME_WEIGHT, :ASKED_FOR
 
       # @return [Hash] later - earlier; see Profile#-
       # @raise [ArgumentError]
@@ -41,8 +36,9 @@ module Memprofiler
       def initialize(keep: nil)
         @keep = keep
         @model = nil
-        @runs = [] # of collectors, whose profiles are in the sum
+        @spans = Spans.new # of the collectors' runs whose profiles are in the sum
         @relatives = Hash.new { |all, run| all[run] = [] } # by the run that all were forked from: numbers of processes
+        @parents = [] # runs that others were forked from
         @labelled = false # one of the profiles has classes
         @unlabelled = 0 # processes whose profiles have none
         @functions = {} # what the model has of it => number
@@ -56,12 +52,12 @@ module Memprofiler
 
       # @param model [Hash]
       # @raise [ArgumentError] the metrics, or what was sampled, differ from those of
-      #   the models before; or it is of a run that one of these is of
+      #   the models before; or it has something that one of these has
       def add(model)
         check(model) if @model
         metadata = Metadata.parse(model[:comments])
         refuse_mixture(metadata)
-        refuse_second_of_run(metadata)
+        refuse_twice(model, metadata)
         note_relatives(metadata)
         count_unlabelled(model, metadata)
         merge(model, 1)
@@ -70,9 +66,10 @@ module Memprofiler
       end
 
       # @param model [Hash]
-      # @raise [ArgumentError] as `add`, and where a cumulative metric falls
+      # @raise [ArgumentError] as `add`, of other runs, and where a cumulative metric falls
       def subtract(model)
         check(model)
+        Refusals.no_earlier(*[@model, model].map { |any| Metadata.parse(any[:comments]) })
         unless model.values_at(:period_type, :period) == @model.values_at(:period_type, :period)
           raise ArgumentError, "the profiles' periods differ: #{period_of(@model)} and #{period_of(model)}"
         end
@@ -108,32 +105,30 @@ module Memprofiler
         raise ArgumentError, "the profiles' #{what} differ: #{mine} and #{others}" unless mine == others
       end
 
-      # Of what is there and what has changed there's no sum that means anything.
       def refuse_mixture(metadata)
-        difference = !metadata[:difference].nil?
-        raise ArgumentError, MIXTURE if @model && difference != @difference
-
-        @difference = difference
+        kind = Metadata.kind(metadata)
+        Refusals.mixture(kind, @kind) if @model
+        @kind = kind
       end
 
-      # All that an earlier profile of a run has, a later one has too.
-      def refuse_second_of_run(metadata)
-        runs = Metadata.list(metadata[:run])
-        raise ArgumentError, format(ONE_RUN, metadata[:pid] || "unknown") if runs.intersect?(@runs)
-
-        @runs.concat(runs)
+      def refuse_twice(model, metadata)
+        spans = Spans.of(model, metadata)
+        Refusals.twice(metadata) if spans.overlap?(@spans)
+        @spans += spans
       end
 
       # What a collector had at a fork is in the profiles of both processes from then on.
       def note_relatives(metadata)
         pids = Metadata.list(metadata[:pid])
-        (Metadata.list(metadata[:run]) | Metadata.list(metadata[:forked_from])).each { |run| @relatives[run] << pids }
+        parents = Metadata.list(metadata[:forked_from])
+        @parents |= parents
+        (Metadata.list(metadata[:run]) | parents).each { |run| @relatives[run] |= [pids] }
       end
 
       # @return [String, nil]
       def forked_pids(*parts)
         known = parts.flat_map { |part| Metadata.list(part[:forked_pids]) }
-        related = @relatives.each_value.select { |processes| processes.size > 1 }.flatten
+        related = @relatives.slice(*@parents).each_value.select { |processes| processes.size > 1 }.flatten
         (known | related).join(", ") unless known.empty? && related.empty?
       end
 
@@ -233,7 +228,7 @@ module Memprofiler
             missing -= taken
           end
         end
-        raise ArgumentError, DIFFERENT_RUNS if missing.positive?
+        raise ArgumentError, Refusals::DIFFERENT_RUNS if missing.positive?
       end
 
       # As pprof's own merge has it: the first time, the largest period.
@@ -251,7 +246,8 @@ module Memprofiler
 
       def metadata_of_sum(*parts)
         metadata = Metadata.sum(*parts)
-        metadata.merge!({ forked_pids: forked_pids(*parts), weights: ("differ" if @differ) }.compact)
+        found = { forked_pids: forked_pids(*parts), weights: ("differ" if @differ), spans: @spans.to_s }
+        metadata.merge!(found.compact)
         metadata[:processes_without_class] = @unlabelled if @labelled && @unlabelled.positive?
         metadata
       end
@@ -259,8 +255,10 @@ module Memprofiler
       def head_of_difference(later, earlier)
         times = [later[:time_nanos], earlier[:time_nanos]]
         duration = times.include?(0) ? 0 : [times[0] - times[1], 0].max
-        metadata = Metadata.difference(*[later, earlier].map { |model| Metadata.parse(model[:comments]) })
-        metadata[:difference] = "of two profiles, #{seconds(duration)} apart"
+        parts = [later, earlier].map { |model| Metadata.parse(model[:comments]) }
+        spans = Spans.of(later, parts[0]).since(Spans.of(earlier, parts[1]))
+        metadata = Metadata.difference(*parts)
+        metadata.merge!({ spans: spans.to_s, difference: "of two profiles, #{seconds(duration)} apart" }.compact)
         later.merge(duration_nanos: duration, comments: Metadata.format(metadata))
       end
 

@@ -24,10 +24,12 @@ module Memprofiler
       WHOLE = [:samples, *LIVING, :heap_live_slots, :heap_bytes, :heap_bytes_before].freeze
       # Of several files the numbers are listed.
       LISTED = %i[pid same_pid forked_pids].freeze
+      # What is so of a process since a fork.
+      INHERITED = %i[forked_from forked_pids].freeze
       # What is computed with. A file that isn't this library's may have anything there: what is no number, or below
       # 0, is as if it weren't there.
       NUMBERS = [*LARGEST, *COUNTED, *WHOLE, :processes, :processes_without_class].uniq.freeze
-      private_constant :LINE, :LARGEST, :COUNTED, :LIVING, :WHOLE, :LISTED, :PRINTED, :NUMBERS
+      private_constant :LINE, :LARGEST, :COUNTED, :LIVING, :WHOLE, :LISTED, :PRINTED, :INHERITED, :NUMBERS
 
       module_function
 
@@ -55,8 +57,8 @@ module Memprofiler
       # the largest stays, differing texts are listed.
       def sum(one, other)
         sum = one.merge(other) { |key, a, b| join(key, a, b) }
-        sum = sum.except(*WHOLE.reject { |key| one.key?(key) && other.key?(key) })
-        sum[:processes] = (one[:processes] || 1) + (other[:processes] || 1)
+        sum = sum.except(:spans, *WHOLE.reject { |key| one.key?(key) && other.key?(key) })
+        sum[:processes] = processes(one, other)
         sum.merge(intervals(one, other), same_processes(one, other))
       end
 
@@ -65,9 +67,37 @@ module Memprofiler
       def difference(later, earlier)
         counted = COUNTED.select { |key| later[key].is_a?(Integer) && earlier[key].is_a?(Integer) }
         difference = later.merge(counted.to_h { |key| [key, later[key] - earlier[key]] })
-        difference.reject do |key, value|
-          %i[run forked_from].include?(key) || LIVING.include?(key) || (PROBLEMS.include?(key) && value.eql?(0))
+        difference = difference.except(:spans, *(INHERITED unless inherits?(later, earlier)))
+        difference.reject { |key, value| LIVING.include?(key) || (PROBLEMS.include?(key) && value.eql?(0)) }
+      end
+
+      # @return [Symbol] :whole, :change (of what is in use) or :allocations (in between, and what is in use)
+      def kind(metadata)
+        case metadata[:difference]
+        when nil then :whole
+        when /\Aof alloc_\*/ then :allocations
+        else :change
         end
+      end
+
+      # @return [Boolean] whether something is less than before that never falls
+      def fallen?(later, earlier)
+        %i[samples collections].any? do |key|
+          later[key].is_a?(Integer) && earlier[key].is_a?(Integer) && later[key] < earlier[key]
+        end
+      end
+
+      # Whether one of the processes was forked since, so that the difference has what its parent did until then.
+      def inherits?(later, earlier)
+        before = list(earlier[:run])
+        before.any? && (list(later[:run]) - before).any?
+      end
+
+      # Several differences may be of one.
+      def processes(one, other)
+        runs = [one, other].map { |part| list(part[:run]) }
+        count = (one[:processes] || 1) + (other[:processes] || 1)
+        [count - runs.reduce(:&).size, runs.reduce(:|).size, 1].max
       end
 
       def intervals(*parts)
@@ -75,14 +105,20 @@ module Memprofiler
         intervals.size > 1 ? { intervals: intervals.sort_by(&:to_i).join(", ") } : {}
       end
 
-      # Files that don't say of which run of a collector they are may be two of one. (A difference
-      # has nothing of an earlier profile.)
+      # Files that don't say which part of which run of a collector they have may be two of one; and what is in
+      # use is, in each difference of alloc_* only, all of it.
       def same_processes(*parts)
-        return {} if parts.any? { |part| part[:difference] } || parts.all? { |part| part[:run] }
-
         known = parts.flat_map { |part| list(part[:same_pid]) }
-        twice = known | parts.map { |part| list(part[:pid]) }.reduce(:&)
+        twice = maybe_twice?(*parts) ? known | parts.map { |part| list(part[:pid]) }.reduce(:&) : known
         twice.empty? ? {} : { same_pid: twice.join(", ") }
+      end
+
+      def maybe_twice?(*parts)
+        runs = parts.map { |part| list(part[:run]) }
+        return true if runs.any?(&:empty?)
+        return false unless parts.first[:difference] && runs.reduce(:intersect?)
+
+        parts.any? { |part| part[:spans].nil? || kind(part) == :allocations }
       end
 
       # @param value [Integer, String, nil] "1, 2"
@@ -97,7 +133,7 @@ module Memprofiler
 
         (list(one) | list(other)).join(", ")
       end
-      private_class_method :join, :intervals, :same_processes
+      private_class_method :join, :intervals, :same_processes, :maybe_twice?, :processes, :inherits?
     end
   end
 end

@@ -25,7 +25,9 @@ module Memprofiler # rubocop:disable Style/Documentation -- it's in lib/memprofi
     autoload :Origin, File.join(__dir__, "origin.rb")
     autoload :Pieces, File.join(__dir__, "pieces.rb")
     autoload :Ranking, File.join(__dir__, "ranking.rb")
+    autoload :Refusals, File.join(__dir__, "refusals.rb")
     autoload :Sampling, File.join(__dir__, "sampling.rb")
+    autoload :Spans, File.join(__dir__, "spans.rb")
 
     # A line of {#top}. For the metric that was asked for: `flat` is what the
     # named thing itself allocated, `cumulative` adds what it called (Integers, in
@@ -181,21 +183,22 @@ module Memprofiler # rubocop:disable Style/Documentation -- it's in lib/memprofi
     # @param earlier [Profile]
     # @return [Profile]
     # @raise [TypeError] earlier is not a Profile
-    # @raise [ArgumentError] the metrics, period types or periods differ, or `alloc_*` falls from
-    #   earlier to this profile: they are not of one collector, or in the wrong order
+    # @raise [ArgumentError] the metrics, period types or periods differ; one of the two is a difference;
+    #   or they are not of one collector, or in the wrong order, as their runs or numbers that fall tell
     def -(earlier) # rubocop:disable Naming/BinaryOperatorParameterName
       Arguments.profile("earlier", earlier)
       Profile.from_model(Combination.difference(model, earlier.model))
     end
 
-    # Adds up profiles of different processes or runs. Lines, functions, files and gems add up whatever
-    # labels the profiles have; classes only if all have them.
+    # Adds up profiles of different processes or runs, or differences, those of one run as well: what was
+    # allocated from x to y and from y to z. Lines, functions, files and gems add up whatever labels the
+    # profiles have; classes only if all have them.
     #
     # @param other [Profile]
     # @return [Profile]
     # @raise [TypeError] other is not a Profile
-    # @raise [ArgumentError] the metrics or the period types differ, or both are of one run of a
-    #   collector, so that what the earlier has would count twice
+    # @raise [ArgumentError] the metrics or the period types differ; only one is a difference; or something
+    #   would count twice, as both are of one run of a collector, or are differences that overlap
     def +(other)
       Profile.sum([self, Arguments.profile("other", other)])
     end

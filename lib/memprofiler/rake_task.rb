@@ -144,7 +144,9 @@ module Memprofiler
     end
 
     def check_name
-      Arguments.check("name", @name, "a String or Symbol that isn't empty", String, Symbol) { !@name.empty? }
+      Arguments.check("name", @name, "a String or Symbol that isn't empty", String, Symbol) do
+        Arguments.match?(@name, /./m)
+      end
     end
 
     def check

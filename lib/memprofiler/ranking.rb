@@ -36,7 +36,7 @@ module Memprofiler
         # What a difference lost is as much as what it gained.
         keys = sums.map { |sum| order.map { |row| -sum[row][column].abs } }
         order = order.values_at(*Pieces.order(*keys, @names.values_at(*order)))
-        order = order.first(count) if count
+        order = order.first([count, order.size].min) if count # more than a machine word holds is no error
         order.map { |row| row_at(row, column, whole) }
       end
 
@@ -127,7 +127,8 @@ module Memprofiler
 
       def partly_labelled
         part, whole = @metadata.values_at(:processes_without_class, :processes)
-        "#{part} of the #{whole} profiles in this sum are without class labels: leave them out, or collect them with " \
+        some = whole && part < whole ? "#{part} of the #{whole}" : "some of the"
+        "#{some} profiles in this sum are without class labels: leave them out, or collect them with " \
           "flush(labels: [:class])"
       end
 

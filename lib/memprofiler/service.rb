@@ -9,6 +9,14 @@ module Memprofiler
     EVERY = (0.01..86_400) # seconds
     private_constant :EVERY
 
+    # There's none without its options. (Ruby's own classes of this kind say the same.)
+    #
+    # @raise [TypeError]
+    # @api private
+    def self.allocate
+      raise TypeError, "allocator undefined for #{self}"
+    end
+
     # @raise [ArgumentError, TypeError]
     def initialize(every:, collector:, labels:, gc:) # rubocop:disable Naming/MethodParameterName
       @every = Arguments.number("every", every, EVERY)

@@ -334,6 +334,7 @@ void mp_run_forked(mp_run *run, VALUE here)
 {
     mp_run_lock_init(run);
     if (!run->root) run->root = run->id;
+    run->parent = run->id;
     run->id = new_id();
     mp_recorder *recorder = run->recorder;
     /* Or every worker would sample the same allocations. */

@@ -56,6 +56,7 @@ typedef struct mp_run {
     char stopped[128];   /* why it was stopped, when nobody asked for it; else empty */
     uint64_t id;         /* tells two profiles of one run from those of two; a child's is its own */
     uint64_t root;       /* the id of the run that the first fork went on from; 0: there was none */
+    uint64_t parent;     /* and of the one that the last fork did */
 
     uint64_t heap_before;      /* bytes of all living objects, at the start; 0: not measured */
     uint64_t allocated_before; /* the VM's own count of allocations, at the start */

@@ -88,7 +88,12 @@ module Memprofiler
       def number(text)
         return if text == "nil" # no limit
 
-        Integer(text, 10, exception: false) || text
+        whole(text) || text
+      end
+
+      # Digits only: what Ruby takes for a number besides ("1_0", " 1", "0x1") is rather a slip.
+      def whole(text)
+        text.to_i if text.b.match?(/\A-?\d+\z/)
       end
 
       # One that isn't there is made with the first profile.
@@ -121,7 +126,7 @@ module Memprofiler
         text = given(variable)
         return unless text
 
-        value = Integer(text, 10, exception: false) || Float(text, exception: false)
+        value = whole(text) || (text.to_f if text.b.match?(/\A-?\d+\.\d+\z/))
         return value if value&.positive? && value.finite?
 
         complain(variable, "a number of seconds above 0", text, "profiles are written at the end only")
@@ -131,7 +136,7 @@ module Memprofiler
         text = given(KEEP)
         return {} unless text
 
-        value = Integer(text, 10, exception: false)
+        value = whole(text)
         return { keep: value } if value&.positive?
 
         complain(KEEP, "a whole number of at least 1", text)

@@ -7,9 +7,15 @@ module Memprofiler
     class Files
       PATTERN = ".pb.gz"
       NAMES = 3 # in a note
-      # What a file says of itself: the processes in it, whether it's a sum, and how many
-      # samples it has.
-      Card = Struct.new(:path, :processes, :merged, :samples)
+      # What a file says of itself: the processes in it, whether it's a sum or a difference, how many
+      # samples it has, and of which runs and times they are.
+      Card = Struct.new(:path, :processes, :merged, :difference, :samples, :spans) do
+        # Numbers of processes are used again, and differences of one process may have nothing in common.
+        def part_of?(sum)
+          processes.any? && (processes - sum.processes).empty? &&
+            (spans.empty? || sum.spans.empty? || spans.overlap?(sum.spans))
+        end
+      end
       private_constant :PATTERN, :NAMES, :Card
 
       # @return [Array<String>] the files that count
@@ -89,7 +95,7 @@ module Memprofiler
 
         sums, parts = paths.map { |path| card(path) }.partition(&:merged)
         sums.group_by { |sum| sum.processes.sort }.each do |processes, alike|
-          mine = parts.select { |part| part.processes.any? && (part.processes - processes).empty? }
+          mine = parts.select { |part| alike.any? { |sum| part.part_of?(sum) } }
           settle(paths, alike, mine, all_there?(mine, processes, alike, sure), sure) unless mine.empty?
         end
       end
@@ -101,9 +107,12 @@ module Memprofiler
         end
       end
 
-      # To be sure of that, as many samples must be in the parts as in their sums.
+      # To be sure of that, as many samples must be in the parts as in their sums; so, too, where several may
+      # be of one process.
       def all_there?(parts, processes, sums, sure)
-        (processes - parts.flat_map(&:processes)).empty? && (!sure || parts.sum(&:samples) == sums.sum(&:samples))
+        return false unless (processes - parts.flat_map(&:processes)).empty?
+
+        !(sure || sums.any?(&:difference)) || parts.sum(&:samples) == sums.sum(&:samples)
       end
 
       def leave_out(paths, cards, reason)
@@ -112,8 +121,10 @@ module Memprofiler
       end
 
       def card(path)
-        metadata = load(path).metadata
-        Card.new(path, metadata[:pid].to_s.split(", "), metadata[:processes].to_i > 1, metadata[:samples].to_i)
+        profile = load(path)
+        metadata = profile.metadata
+        Card.new(path, Profile::Metadata.list(metadata[:pid]), metadata.key?(:processes), metadata.key?(:difference),
+                 metadata[:samples].to_i, Profile::Spans.of(profile.model, metadata))
       end
 
       def load(path)

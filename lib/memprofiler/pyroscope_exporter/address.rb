@@ -106,20 +106,20 @@ module Memprofiler
 
       def parse(url)
         URI.parse(url.to_s)
-      rescue URI::Error
+      rescue URI::Error, ArgumentError, EncodingError
         nil
       end
 
       def check_app_name(name)
         what = "a String of 1 to 200 letters, digits, _ . / and -"
-        Arguments.check("app_name", name, what, String) { name.match?(APP_NAME) }.dup.freeze
+        Arguments.check("app_name", name, what, String) { Arguments.match?(name, APP_NAME) }.dup.freeze
       end
 
       def check_tags(tags)
         Arguments.check("tags", tags, "a Hash", Hash).to_h do |name, value|
           what = "letters, digits and _, and not begin with a digit or __"
           name = name.to_s.dup.freeze
-          Arguments.check("a tag's name", name, what, String) { name.match?(TAG_NAME) }
+          Arguments.check("a tag's name", name, what, String) { Arguments.match?(name, TAG_NAME) }
           [name, value.nil? ? nil : check_tag(name, value)]
         end.freeze
       end
@@ -158,7 +158,9 @@ module Memprofiler
 
       def header(option, value)
         what = "a String of printable ASCII without blanks, or nil"
-        Arguments.check(option, value, what, String, NilClass, secret: true) { value.nil? || value.match?(HEADER) }
+        Arguments.check(option, value, what, String, NilClass, secret: true) do
+          value.nil? || Arguments.match?(value, HEADER)
+        end
         value&.dup&.freeze
       end
     end

@@ -91,7 +91,9 @@ module Memprofiler
         return by_path(env) unless @callable
 
         name = @callable.call(env)
-        name.nil? || name.is_a?(Symbol) ? name : name.to_s
+        return unless name # false, too: `condition && "name"`
+
+        name.is_a?(Symbol) ? name : name.to_s
       rescue StandardError => e
         complain(e)
         nil

@@ -17,7 +17,7 @@ module Memprofiler
     # @param label [true, #call, nil] gives what the app allocates a label `endpoint`. true: under Rails
     #   "posts#index", from the controller's action on; under Sinatra its route, "GET /posts/:slug", from
     #   there on; else "GET /posts/:id", made of the path, in which what looks like an id is ":id". A callable
-    #   is given the env before the app is called, and returns the name, or nil for none; what it raises is
+    #   is given the env before the app is called, and returns the name, nil or false for none; what it raises is
     #   said once, and the request goes on without a label. nil: no labels
     # @param max_endpoints [Integer] how many names there may be, 1..10,000; from then on a new one is "(other)"
     # @param options [Hash{Symbol => Object}] what {App#initialize} takes

@@ -14,7 +14,7 @@ module Memprofiler
       # @return [String]
       def path(value)
         what = "a String such as \"/debug/pprof\", of letters, digits, -, ., _ and ~, without a / at its end"
-        Arguments.check("path", value, what, String) { value.match?(PATH) }.dup.freeze
+        Arguments.check("path", value, what, String) { Arguments.match?(value, PATH) }.dup.freeze
       end
 
       # @return [#call]

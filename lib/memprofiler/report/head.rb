@@ -58,9 +58,8 @@ module Memprofiler
 
       def source
         tool = @metadata[:memprofiler] ? "memprofiler #{@metadata[:memprofiler]}" : "a profile of another program"
-        processes = @metadata[:processes]
-        [tool, @metadata[:ruby] && "ruby #{@metadata[:ruby]}", processes && "#{processes} processes",
-         @metadata[:pid] && !processes && "pid #{@metadata[:pid]}",
+        [tool, @metadata[:ruby] && "ruby #{@metadata[:ruby]}", several? && "#{@metadata[:processes]} processes",
+         @metadata[:pid] && !several? && "pid #{@metadata[:pid]}",
          @metadata[:difference] && "difference #{@metadata[:difference]}"].select(&:itself).join(", ")
       end
 
@@ -190,7 +189,11 @@ module Memprofiler
       end
 
       def problems
-        [*notes(PROBLEMS), *(INHERITED if @metadata[:forked_from] && !@metadata[:processes])]
+        [*notes(PROBLEMS), *(INHERITED if @metadata[:forked_from] && !several?)]
+      end
+
+      def several?
+        @metadata[:processes].to_i > 1
       end
 
       def notes(texts)

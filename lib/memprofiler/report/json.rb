@@ -11,7 +11,7 @@ module Memprofiler
     # in docs/reading-a-profile.md.
     module JSON
       LISTS = { pid: :pids, same_pid: :same_pids, forked_pids: :forked_pids, intervals: :intervals, run: :runs,
-                forked_from: :forked_from }.freeze
+                forked_from: :forked_from, spans: :spans }.freeze
       private_constant :LISTS
 
       module_function
