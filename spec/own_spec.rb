@@ -47,12 +47,12 @@ RSpec.describe Memprofiler, "own" do
     expect(seen).to eq(made).and be > 1_000
   end
 
-  it "leaves finalizers to the program too while fifty threads are the profiler's" do
+  it "leaves finalizers to the program too beside so many threads of the profiler that a table of 32 is full" do
     made, seen = in_program(<<~RUBY)
       collector = Memprofiler.start(interval: 1)
       ready = Queue.new
-      threads = Array.new(50) { Thread.new { Memprofiler.own { ready << 1 && sleep } } }
-      50.times { ready.pop }
+      threads = Array.new(31) { Thread.new { Memprofiler.own { ready << 1 && sleep } } }
+      31.times { ready.pop }
       made = 0
       200.times { ObjectSpace.define_finalizer(Object.new, proc { 10.times { Counted.new } && made += 10 }) }
       Memprofiler.own { collector.flush(gc: true) }
