@@ -5,10 +5,18 @@ module Torture
   module Making
     module_function
 
-    # Ruby 4.0.5 reads a class' name as zeros, without a collector too, where GC.auto_compact moves the String that
-    # Marshal.load reads: it has its pointer, and then allocates. A long one's bytes are elsewhere, and what follows isn't read.
+    # Ruby 4.0.5 loses the bytes of a class' name there where GC.auto_compact moves the name meanwhile, without a
+    # collector too: zeros of its length.
     def copy(object)
-      Marshal.load(Marshal.dump(object) + (RUBY_VERSION >= "4" ? "\0" * 2_000 : ""))
+      return Marshal.load(Marshal.dump(object)) if RUBY_VERSION < "4"
+
+      moves = GC.auto_compact
+      GC.auto_compact = false
+      begin
+        Marshal.load(Marshal.dump(object))
+      ensure
+        GC.auto_compact = moves
+      end
     end
 
     def one(hand)
