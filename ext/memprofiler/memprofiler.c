@@ -5,13 +5,16 @@
 #include <limits.h>
 #include <ruby.h>
 
+#include "attempt.h"
 #include "codec.h"
 #include "collector.h"
 #include "comments.h"
 #include "core/snapshot.h"
+#include "forks.h"
 #include "hold_back.h"
 #include "own_block.h"
 #include "relay.h"
+#include "run_list.h"
 #include "vm/hooks.h"
 #include "vm/naming.h"
 #include "vm/ractors.h"
@@ -143,6 +146,9 @@ void Init_memprofiler(void)
     mp_init_relay(memprofiler);
     mp_init_hold_back(memprofiler);
     mp_init_own_block(memprofiler);
+    mp_init_attempt(memprofiler);
+    mp_init_run_list(memprofiler);
+    mp_init_forks(memprofiler);
     rb_define_singleton_method(memprofiler, "own_folder=", own_folder, 1);
     rb_define_singleton_method(memprofiler, "program=", program, 1);
     rb_define_singleton_method(memprofiler, "ractor_begins", ractor_begins, 0);
