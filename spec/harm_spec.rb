@@ -93,6 +93,23 @@ RSpec.describe "A program that has altered Ruby", :command do
     expect(with_auto("class Array; def each(*) = raise('mine'); end\nexit 3").status.exitstatus).to eq(3)
   end
 
+  # What a Ractor is named by is who called Ractor.new, and errors begin where they would: our methods before Ruby's
+  # have their caller's file and line. (They are one frame more, of the same name.)
+  it "finds no file of the profiler's in its Ractors' names and in what Ruby raises" do
+    program = <<~RUBY
+      puts Ractor.new { 1 }.inspect[/ \\S+:\\d+/]
+      [-> { Ractor.new }, -> { Ractor.new(1, 2, size: 3) { 4 } }, -> { Process.daemon(1, 2, 3) }, -> { Process._fork(1) }].each do |call|
+        call.call
+      rescue ArgumentError => e
+        puts e.message, e.backtrace.grep_v(/\\A<internal/).map { |line| line[/\\A.*?:\\d+/] }.uniq
+      end
+      exit 3
+    RUBY
+    below = seen(below_run(program))
+    below[1] = "" if Memprofiler::VMFaults::RACTORS_CRASH # it says that profiling ends there
+    expect(below).to eq(seen(alone(program)))
+  end
+
   it "has its profile when another thread sends Interrupt again and again, to the very end" do
     program = <<~RUBY
       Thread.report_on_exception = false

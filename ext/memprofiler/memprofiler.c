@@ -13,6 +13,7 @@
 #include "forks.h"
 #include "hold_back.h"
 #include "own_block.h"
+#include "ractor_guard.h"
 #include "relay.h"
 #include "run_list.h"
 #include "vm/hooks.h"
@@ -45,19 +46,6 @@ static VALUE program(VALUE self, VALUE name)
 }
 
 /*
- * A Ractor is about to start, which this Ruby doesn't survive under a hook: no collector can be
- * started until `ractor_began`.
- * @return [true]
- * @api private
- */
-static VALUE ractor_begins(VALUE self)
-{
-    (void)self;
-    mp_ractor_begins();
-    return Qtrue;
-}
-
-/*
  * Stops every collector; each one's profile says why.
  * @return [Boolean] whether one was running
  * @api private
@@ -66,14 +54,6 @@ static VALUE stop_all(VALUE self, VALUE reason)
 {
     (void)self;
     return RBOOL(mp_in_main_ractor() && mp_hooks_stop_all(rb_id2name(rb_to_id(reason))));
-}
-
-/* @api private */
-static VALUE ractor_began(VALUE self)
-{
-    (void)self;
-    mp_ractor_began();
-    return Qnil;
 }
 
 /* @api private */
@@ -149,12 +129,11 @@ void Init_memprofiler(void)
     mp_init_attempt(memprofiler);
     mp_init_run_list(memprofiler);
     mp_init_forks(memprofiler);
+    mp_init_ractor_guard(memprofiler);
     rb_define_singleton_method(memprofiler, "own_folder=", own_folder, 1);
     rb_define_singleton_method(memprofiler, "program=", program, 1);
-    rb_define_singleton_method(memprofiler, "ractor_begins", ractor_begins, 0);
     rb_define_singleton_method(memprofiler, "hooks_bypassed", hooks_bypassed, 0);
     rb_define_singleton_method(memprofiler, "stop_all", stop_all, 1);
-    rb_define_singleton_method(memprofiler, "ractor_began", ractor_began, 0);
     rb_define_singleton_method(memprofiler, "ractor_coming?", ractor_coming_p, 0);
     rb_define_singleton_method(memprofiler, "main_ractor?", main_ractor_p, 0);
     rb_define_singleton_method(memprofiler, "one_ractor?", one_ractor_p, 0);
