@@ -69,9 +69,9 @@ RSpec.describe "memprofiler run", :command do
       expect(numbers).to eq(alone.lines.drop(2))
       expect(eval(constants) - eval(alone.lines[0])).to eq(%i[Memprofiler])
       expect(eval(features) - eval(alone.lines[1])).to contain_exactly(
-        "errors.rb", "memprofiler.#{RbConfig::CONFIG["DLEXT"]}", "new_file.rb", "preload.rb", "printable.rb", "profile.rb", "session.rb", "version.rb", "vm_faults.rb"
+        "errors.rb", "forks.rb", "memprofiler.#{RbConfig::CONFIG["DLEXT"]}", "new_file.rb", "preload.rb", "printable.rb", "profile.rb", "session.rb", "version.rb", "vm_faults.rb"
       ).or contain_exactly(
-        "memprofiler.#{RbConfig::CONFIG["DLEXT"]}", "new_file.rb", "preload.rb", "printable.rb", "profile.rb", "session.rb", "vm_faults.rb"
+        "forks.rb", "memprofiler.#{RbConfig::CONFIG["DLEXT"]}", "new_file.rb", "preload.rb", "printable.rb", "profile.rb", "session.rb", "vm_faults.rb"
       )
     end
 

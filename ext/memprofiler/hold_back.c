@@ -23,19 +23,20 @@ static bool has_handler(const struct sigaction *action, void (*handler)(int))
 }
 
 /* What stood there is kept before ours stands there: a child may be forked at any moment. */
-static void hold(int number)
+int mp_hold_signal(int number)
 {
     struct sigaction now, action;
-    if (sigaction(number, NULL, &now) != 0) rb_sys_fail("sigaction");
+    if (sigaction(number, NULL, &now) != 0) return 0;
     if (!has_handler(&now, SIG_IGN) && !has_handler(&now, nothing)) {
         held[number].before = now;
         memset(&action, 0, sizeof action);
         action.sa_handler = nothing;
         action.sa_flags = SA_RESTART | (now.sa_flags & SA_ONSTACK);
         sigemptyset(&action.sa_mask);
-        if (sigaction(number, &action, NULL) != 0) rb_sys_fail("sigaction");
+        if (sigaction(number, &action, NULL) != 0) return 0;
     }
     held[number].holders++;
+    return 1;
 }
 
 static void put_back(int number)
@@ -45,7 +46,7 @@ static void put_back(int number)
         sigaction(number, &held[number].before, NULL);
 }
 
-static void release(int number)
+void mp_release_signal(int number)
 {
     /* (A child that was forked in the block has released all of them.) */
     if (held[number].holders > 0 && --held[number].holders == 0) put_back(number);
@@ -70,14 +71,16 @@ typedef struct {
 static VALUE hold_all(VALUE argument)
 {
     hold_back_call *call = (hold_back_call *)argument;
-    for (; call->held < call->count; call->held++) hold(FIX2INT(call->numbers[call->held]));
+    for (; call->held < call->count; call->held++) {
+        if (!mp_hold_signal(FIX2INT(call->numbers[call->held]))) rb_sys_fail("sigaction");
+    }
     return rb_yield(Qundef);
 }
 
 static VALUE release_all(VALUE argument)
 {
     hold_back_call *call = (hold_back_call *)argument;
-    while (call->held > 0) release(FIX2INT(call->numbers[--call->held]));
+    while (call->held > 0) mp_release_signal(FIX2INT(call->numbers[--call->held]));
     return Qnil;
 }
 

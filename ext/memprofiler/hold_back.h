@@ -17,6 +17,10 @@
 
 #include <ruby.h>
 
+/* The same for C, for one signal: false if it can't be held back. Whoever could releases it. */
+int mp_hold_signal(int number);
+void mp_release_signal(int number);
+
 void mp_init_hold_back(VALUE memprofiler);
 
 #endif

@@ -4,79 +4,23 @@
  */
 #include <limits.h>
 #include <ruby.h>
-#include <unistd.h>
 
+#include "attempt.h"
 #include "codec.h"
 #include "collector.h"
 #include "comments.h"
 #include "core/snapshot.h"
+#include "forks.h"
 #include "hold_back.h"
+#include "own_block.h"
+#include "ractor_guard.h"
 #include "relay.h"
+#include "run_list.h"
 #include "vm/hooks.h"
 #include "vm/naming.h"
-#include "vm/own.h"
 #include "vm/ractors.h"
 #include "vm/turns.h"
 #include "with_labels.h"
-
-/* A hidden object on the stack of the Fiber: one that is dropped in the block runs no ensure. */
-typedef struct {
-    VALUE thread; /* marked, or 0 */
-    pid_t pid;
-} own_block;
-
-static void own_block_dropped(void *ptr)
-{
-    own_block *block = ptr;
-    if (block->thread && block->pid == getpid()) mp_own_end_of(block->thread);
-    xfree(block);
-}
-
-static const rb_data_type_t own_block_type = {
-    .wrap_struct_name = "Memprofiler own",
-    .function = {.dfree = own_block_dropped},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
-};
-
-static VALUE end_own(VALUE keeper)
-{
-    own_block *block = DATA_PTR(keeper);
-    block->thread = 0;
-    mp_own_end();
-    return Qnil;
-}
-
-static VALUE new_own_block(VALUE unused)
-{
-    (void)unused;
-    VALUE keeper = rb_data_typed_object_zalloc(0, sizeof(own_block), &own_block_type);
-    own_block *block = DATA_PTR(keeper);
-    block->thread = rb_thread_current();
-    block->pid = getpid();
-    return keeper;
-}
-
-/*
- * Runs the block; what this thread allocates in it is the profiler's own, and stays out of every
- * profile. (In another Ractor it does no more than run it: the marks are the main one's.)
- * @return what the block returns
- * @api private
- */
-static VALUE own(VALUE self)
-{
-    (void)self;
-    if (!mp_in_main_ractor()) return rb_yield(Qundef);
-    mp_own_begin();
-    int error;
-    VALUE keeper = rb_protect(new_own_block, Qnil, &error);
-    if (error) {
-        mp_own_end();
-        rb_jump_tag(error);
-    }
-    VALUE result = rb_ensure(rb_yield, Qundef, end_own, keeper);
-    RB_GC_GUARD(keeper);
-    return result;
-}
 
 /*
  * Frames of `FOLDER/...` and `FOLDER.rb` are left out of stacks.
@@ -102,19 +46,6 @@ static VALUE program(VALUE self, VALUE name)
 }
 
 /*
- * A Ractor is about to start, which this Ruby doesn't survive under a hook: no collector can be
- * started until `ractor_began`.
- * @return [true]
- * @api private
- */
-static VALUE ractor_begins(VALUE self)
-{
-    (void)self;
-    mp_ractor_begins();
-    return Qtrue;
-}
-
-/*
  * Stops every collector; each one's profile says why.
  * @return [Boolean] whether one was running
  * @api private
@@ -123,14 +54,6 @@ static VALUE stop_all(VALUE self, VALUE reason)
 {
     (void)self;
     return RBOOL(mp_in_main_ractor() && mp_hooks_stop_all(rb_id2name(rb_to_id(reason))));
-}
-
-/* @api private */
-static VALUE ractor_began(VALUE self)
-{
-    (void)self;
-    mp_ractor_began();
-    return Qnil;
 }
 
 /* @api private */
@@ -202,13 +125,15 @@ void Init_memprofiler(void)
     mp_init_labels(memprofiler);
     mp_init_relay(memprofiler);
     mp_init_hold_back(memprofiler);
-    rb_define_singleton_method(memprofiler, "own", own, 0);
+    mp_init_own_block(memprofiler);
+    mp_init_attempt(memprofiler);
+    mp_init_run_list(memprofiler);
+    mp_init_forks(memprofiler);
+    mp_init_ractor_guard(memprofiler);
     rb_define_singleton_method(memprofiler, "own_folder=", own_folder, 1);
     rb_define_singleton_method(memprofiler, "program=", program, 1);
-    rb_define_singleton_method(memprofiler, "ractor_begins", ractor_begins, 0);
     rb_define_singleton_method(memprofiler, "hooks_bypassed", hooks_bypassed, 0);
     rb_define_singleton_method(memprofiler, "stop_all", stop_all, 1);
-    rb_define_singleton_method(memprofiler, "ractor_began", ractor_began, 0);
     rb_define_singleton_method(memprofiler, "ractor_coming?", ractor_coming_p, 0);
     rb_define_singleton_method(memprofiler, "main_ractor?", main_ractor_p, 0);
     rb_define_singleton_method(memprofiler, "one_ractor?", one_ractor_p, 0);

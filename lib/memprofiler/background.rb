@@ -29,7 +29,7 @@ module Memprofiler
         return if @watches_exit
 
         @watches_exit = true
-        Kernel.at_exit { end_all if Memprofiler.main_ractor? } # another one may have forked
+        Kernel.at_exit { end_at_exit if Memprofiler.main_ractor? } # another one may have forked
       end
 
       def ended(background)
@@ -44,6 +44,14 @@ module Memprofiler
       end
 
       private
+
+      # Whatever the program has done to Ruby's methods, its exit status is its own.
+      def end_at_exit
+        error = Memprofiler.attempt_last { end_all }
+        return unless error
+
+        Memprofiler.attempt_last { Printable.warn("memprofiler: the end of its threads: #{Printable.error(error)}") }
+      end
 
       # All are told before one is waited for.
       def end_all
@@ -121,7 +129,9 @@ module Memprofiler
     end
 
     # The thread is the parent's.
-    def after_fork(daemon: false)
+    #
+    # @param daemon [Boolean] whether the child is one of Process.daemon
+    def after_fork(daemon)
       renew
       return unless @running
 
@@ -189,7 +199,7 @@ module Memprofiler
       @thread = new_thread { work_on(turn, first) }
     end
 
-    # Nothing comes between its beginning and its rescue. (Marked as the profiler's own while it works
+    # Nothing comes between its beginning and its end. (Marked as the profiler's own while it works
     # only: marks cost the program.)
     def new_thread
       thread = Thread.handle_interrupt(Object => :never) do
@@ -207,11 +217,9 @@ module Memprofiler
       self
     end
 
-    # Whoever sends it an exception ends it, and nothing else.
+    # Whoever sends it an exception ends it, and nothing else: with abort_on_exception it would be the program's.
     def unharmed(&)
-      Thread.handle_interrupt(Object => :immediate, &)
-    rescue Exception # rubocop:disable Lint/RescueException -- with abort_on_exception it would be the program's
-      nil
+      Memprofiler.attempt_last { Thread.handle_interrupt(Object => :immediate, &) }
     end
 
     def work_on(turn, first)
@@ -257,9 +265,9 @@ module Memprofiler
     end
 
     def complain(message)
-      Printable.warn("memprofiler: #{@name}: #{Printable.of(message)} (said once; it goes on)")
-    rescue StandardError
-      nil # there is nobody to tell
+      Memprofiler.attempt do # there may be nobody to tell
+        Printable.warn("memprofiler: #{@name}: #{Printable.of(message)} (said once; it goes on)")
+      end
     end
   end
 end

@@ -35,7 +35,7 @@ module Memprofiler
         publish(beside, path)
       ensure
         remove(beside)
-        file.close
+        file&.close # a program's own `open` may give nothing
       end
     end
 

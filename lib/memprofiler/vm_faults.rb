@@ -22,29 +22,7 @@ module Memprofiler
 
     RACTOR = ::Ractor.singleton_class # a program may do away with the name
 
-    # Stands before Ractor.new.
-    module RactorGuard
-      def new(...)
-        begun = Memprofiler.ractor_begins
-        VMFaults.stop_for_ractor
-        super
-      ensure
-        Memprofiler.ractor_began if begun
-      end
-    end
-
     module_function
-
-    # A program may have warnings raise: it has its Ractor all the same.
-    def stop_for_ractor
-      reason = :"a Ractor was created, which this Ruby can't survive while profiled (bug 18464)"
-      return unless Memprofiler.stop_all(reason)
-
-      Printable.warn("memprofiler: profiling ends here: Ruby #{RUBY_VERSION} crashes when a Ractor starts while " \
-                     "allocations are watched (Ruby bug 18464)")
-    rescue StandardError
-      nil
-    end
 
     # Once in a process, and in each profile. What isn't said for a program that has warnings raise is in those.
     def look_for_zjit
@@ -84,6 +62,15 @@ module Memprofiler
     # @api private
     def before_flush
       VMFaults.look_for_zjit
+    end
+
+    # Called by RactorGuard. A program may have warnings raise: it has its Ractor all the same.
+    def stop_for_ractor
+      reason = :"a Ractor was created, which this Ruby can't survive while profiled (bug 18464)"
+      return unless stop_all(reason)
+
+      Printable.warn("memprofiler: profiling ends here: Ruby #{RUBY_VERSION} crashes when a Ractor starts while " \
+                     "allocations are watched (Ruby bug 18464)")
     end
 
     def look_for_ractors

@@ -48,9 +48,7 @@ module Memprofiler
 
       # @param text [String] for whoever reads stderr
       def complain(text)
-        Printable.say("memprofiler: #{text}")
-      rescue StandardError
-        nil # there's nobody to tell
+        Memprofiler.attempt { Printable.say("memprofiler: #{text}") } # there may be nobody to tell
       end
 
       private
@@ -75,9 +73,8 @@ module Memprofiler
       end
 
       def write_last
-        Memprofiler.own { @files&.write }
-      rescue StandardError => e
-        complain("no profile could be written: #{e.message}")
+        error = Memprofiler.own { Memprofiler.attempt_last { @files&.write } }
+        Memprofiler.attempt_last { complain("no profile could be written: #{error.message}") } if error
       end
 
       def trap_signal(name)

@@ -40,18 +40,20 @@ module Memprofiler
 
       private
 
-      # In a trap's context. The second of two signals at a time asks for what the first one did.
+      # In a trap's context.
       def call(number)
-        if @waiting != Process.pid
-          @waiting = Process.pid
-          begin
-            begin_thread
-          rescue ThreadError => e
-            @waiting = nil
-            @error = e.message
-          end
-        end
+        error = Memprofiler.attempt { ask }
+        @waiting = nil if error
+        Memprofiler.attempt { @error = error.message } if error
         chain(number)
+      end
+
+      # The second of two signals at a time asks for what the first one did.
+      def ask
+        return if @waiting == Process.pid
+
+        @waiting = Process.pid
+        begin_thread
       end
 
       # What a Ruby program had there; "DEFAULT" and "IGNORE" are no handlers.
@@ -68,12 +70,13 @@ module Memprofiler
         thread[:memprofiler] = true
       end
 
-      # Whoever sends it an exception, or kills it, ends it, and neither the program nor what later signals ask for.
+      # Whoever sends it an exception, or kills it, ends it, and neither the program (whose it would be with
+      # abort_on_exception) nor what later signals ask for.
       def work
         begun = false
-        Thread.handle_interrupt(Object => :immediate) { Memprofiler.own { write { begun = true } } }
-      rescue Exception # rubocop:disable Lint/RescueException -- with abort_on_exception it would be the program's
-        nil
+        Memprofiler.attempt_last do
+          Thread.handle_interrupt(Object => :immediate) { Memprofiler.own { write { begun = true } } }
+        end
       ensure
         @waiting = nil unless begun
       end

@@ -3,7 +3,7 @@
 module Memprofiler
   module Run
     # What became of each program below one run. While they run they write it to a
-    # file, a line at a time (see Session#record and preload.rb): a word, the number of
+    # file, a line at a time (see ext/memprofiler/run_list.h and preload.rb): a word, the number of
     # the process it began in, its name, and a text, between tabs.
     #
     #   started  a program begins; the text is the process that forked it, if one did

@@ -2,6 +2,7 @@
 
 require_relative "../version"
 require_relative "../errors"
+require_relative "../forks"
 require_relative "../profile"
 require_relative "../vm_faults"
 
@@ -21,19 +22,16 @@ module Memprofiler
       PROCESS = ::Process
       FILE = ::File
       THREAD = ::Thread
-      # (Whoever else may write to the folder could have put a link there, or a pipe that nobody reads.)
-      APPEND = FILE::WRONLY | FILE::APPEND | FILE::NOFOLLOW | FILE::NONBLOCK
-      # Ends a program that may write no more; held back, it is an Errno::EFBIG.
-      TOO_LARGE = ::Signal.list.values_at("XFSZ").freeze
       # While the profile is written: an impatient second Ctrl-C would cost the one that the first asked for.
-      HOLD_BACK = (::Signal.list.values_at("INT", "TERM", "HUP") + TOO_LARGE).freeze
+      # (XFSZ ends a program that may write no more; held back, it is an Errno::EFBIG.)
+      HOLD_BACK = ::Signal.list.values_at("INT", "TERM", "HUP", "XFSZ").freeze
       SPARE_DESCRIPTORS = 8
       # Handlers that a library registered before us, with `ruby -r`, run after
       # ours: minitest/autorun runs all tests there. If they allocated so much
       # that it matters the profile is taken again.
       MUCH_MORE = 0.01
-      private_constant :STANDARD_ERROR, :PROCESS, :FILE, :THREAD, :APPEND, :TOO_LARGE, :HOLD_BACK,
-                       :SPARE_DESCRIPTORS, :MUCH_MORE
+      private_constant :STANDARD_ERROR, :PROCESS, :FILE, :THREAD, :HOLD_BACK, :SPARE_DESCRIPTORS,
+                       :MUCH_MORE
 
       class << self
         # @param extension [String] path of the compiled extension
@@ -45,9 +43,9 @@ module Memprofiler
             names = %w[OUTPUT MANIFEST INTERVAL].map { |name| "MEMPROFILER_RUN_#{name}" }
             output, manifest, interval = ENV.values_at(*names)
             @current = new(output, manifest, Integer(interval), ENV.key?("MEMPROFILER_RUN_QUIET"))
-            next unless @current.start_first
+            next unless @current.started?
 
-            PROCESS.singleton_class.prepend(ForkHook)
+            Forks.watch(@current)
             at_exit { @current.finish }
             ObjectSpace.define_finalizer(@current, Afterwards)
           end
@@ -68,33 +66,6 @@ module Memprofiler
         end
       end
 
-      # A forked child profiles itself, from the fork on: what its parent
-      # allocated is in the parent's file. (Process.daemon doesn't come by _fork:
-      # what goes on there is the same program, and so is its profile.)
-      #
-      # What is about to happen is said before: the old process may end in here, and the
-      # report come before the new one's first word.
-      module ForkHook
-        # (A child that another Ractor forks, which can't get at the session, is not profiled.)
-        def _fork
-          session = Session.current if Memprofiler.main_ractor?
-          session&.say("fork")
-          pid = super
-          (session ? session.restart : Session.current.leave) if pid.zero?
-          pid
-        ensure
-          session&.say("no fork") unless pid
-        end
-
-        def daemon(*)
-          session = Session.current if Memprofiler.main_ractor?
-          session&.say("daemon")
-          super
-        ensure
-          session&.say("daemon", PROCESS.pid.to_s)
-        end
-      end
-
       def initialize(output, manifest, interval, quiet)
         @output = output.b.freeze
         @manifest = manifest.b.freeze
@@ -103,74 +74,66 @@ module Memprofiler
         @program = NewFile.name_of($0).freeze
       end
 
-      def start(parent = "")
-        @pid = PROCESS.pid # the list knows the program by this one, even if it becomes a daemon
-        @path = nil
-        record("started", parent)
-        @collector = Collector.new(interval: @interval)
-        @collector.start(heap: true)
-      end
-
       # @return [Boolean] whether the program is profiled
-      def start_first
-        start
-        true
-      rescue StandardError => e
-        record_error("refused", "", e)
-        false
+      def started?
+        error = Memprofiler.attempt { start }
+        record_error("refused", "", error) if error
+        error.nil?
       end
 
-      def restart
-        Memprofiler.own do
-          @collector&.stop
-          start(@pid.to_s)
+      # A forked child profiles itself, from the fork on: what its parent allocated is in the parent's file.
+      # (What goes on after Process.daemon is the same program, and so is its profile.)
+      def after_fork(daemon)
+        return if daemon || !@collector
+
+        before = @collector
+        @collector = @path = nil # what there is is the parent's
+        error = Memprofiler.attempt do
+          before.stop
+          start
         end
-      rescue StandardError => e
-        leave
-        record_error("failed", "", e)
-      end
-
-      # What there is is the parent's.
-      def leave
-        @collector = @path = nil
-      end
-
-      # A line of the list, in the middle of the program: an exception that another of
-      # its threads sends comes after it.
-      def say(what, text = "")
-        return unless @collector
-
-        THREAD.handle_interrupt(::Object => :never) { Memprofiler.own { record(what, text) } }
+        record_error("failed", "", error) if error
       end
 
       # Writes the profile; the program is over. The collector may have been stopped
-      # before, where a Ractor can't be profiled: its profile says so.
+      # before, where a Ractor can't be profiled: its profile says so. (A child that
+      # another Ractor has forked has the parent's.)
       def finish
-        return unless @collector
+        return unless @collector && Memprofiler.main_ractor?
 
-        Memprofiler.own do
-          holding_back do
-            @path = write_profile
-            record("profile", FILE.basename(@path))
-          end
+        error = at_end do
+          @path = write_profile
+          record("profile", FILE.basename(@path))
         end
-      rescue Exception => e # rubocop:disable Lint/RescueException -- the exit status is the program's
-        record_error("failed", "", e)
+        record_error("failed", "", error) if error
       end
 
       # As `finish`, when there is much that the first profile doesn't have.
       def finish_again
-        # By the hook's own count: printing an error allocates much, after Ruby took off all hooks.
-        return unless @path && @collector.running? && allocated > @allocated * (1 + MUCH_MORE)
-        # What lives can't be told after a collection since then, and the first profile is the better one.
-        return if @collector.stats[:lost_collections] > @lost_collections
+        return unless @path
 
-        Memprofiler.own { holding_back { FILE.rename(write_profile, @path) } }
-      rescue Exception => e # rubocop:disable Lint/RescueException
-        record_error("failed", "after other exit handlers: ", e)
+        error = at_end { FILE.rename(write_profile, @path) if much_more? }
+        record_error("failed", "after other exit handlers: ", error) if error
       end
 
       private
+
+      def start
+        Memprofiler.list_hears_of_forks = false
+        Memprofiler.list_begins(@manifest, @program)
+        collector = Collector.new(interval: @interval)
+        collector.start(heap: true)
+        @collector = collector
+        Memprofiler.list_hears_of_forks = true
+      end
+
+      # What lives can't be told after a collection since then, and the first profile is the better one.
+      def much_more?
+        # By the hook's own count: printing an error allocates much, after Ruby took off all hooks.
+        return false unless @collector.running? && allocated > @allocated * (1 + MUCH_MORE)
+
+        @collector.stats[:lost_collections] <= @lost_collections
+      end
 
       def write_profile
         profile = @collector.flush(labels: [:class], gc: true, heap: true)
@@ -199,14 +162,16 @@ module Memprofiler
         @collector.send(:allocations)
       end
 
-      def holding_back
-        Memprofiler.hold_back(*HOLD_BACK) do
-          begin
-            THREAD.pass # what had come before is handled here: it asks for the end, and this is it
-          rescue Exception # rubocop:disable Lint/RescueException
-            nil
+      # @return [Exception, nil] what went wrong: whatever it is, the exit status is the program's
+      def at_end
+        Memprofiler.own do
+          Memprofiler.attempt_last do
+            Memprofiler.hold_back(*HOLD_BACK) do
+              # What had come before is handled here: it asks for the end, and this is it.
+              Memprofiler.attempt_last { THREAD.pass }
+              yield
+            end
           end
-          yield
         end
       end
 
@@ -226,14 +191,11 @@ module Memprofiler
 
       # Whatever has been done to the program's methods, this doesn't raise.
       def record_error(what, how, error)
-        text = begin
-          "#{how}#{error.class}: ".b << error.message.b
-        rescue Exception # rubocop:disable Lint/RescueException -- the error's class is the program's
-          "#{how}an error that has no message"
+        Memprofiler.attempt_last do
+          text = "#{how}an error that has no message"
+          Memprofiler.attempt_last { text = "#{how}#{error.class}: ".b << error.message.b }
+          record(what, text) || say_aloud(text)
         end
-        record(what, text) || say_aloud(text)
-      rescue Exception # rubocop:disable Lint/RescueException -- the exit status is the program's
-        nil
       end
 
       # The list can't be written either: by another user, say. It's the only way to hear of it.
@@ -246,15 +208,9 @@ module Memprofiler
         end
       end
 
-      # A line of the list that the report goes by. One write: other processes
-      # write there too.
-      def record(what, text = "")
-        line = "#{what}\t#{@pid}\t#{@program}\t#{text.b.tr("\t\r\n", " ")}\n"
-        Memprofiler.hold_back(*TOO_LARGE) do
-          with_descriptors { FILE.open(@manifest, APPEND, 0) { |file| file.syswrite(line) } }
-        end
-      rescue StandardError
-        nil # the run has ended, this user may not write there any more, or nothing works in here
+      # @return [Boolean] whether it stands in the list
+      def record(what, text)
+        Memprofiler.list_line(what, text)
       end
     end
   end
