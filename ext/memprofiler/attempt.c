@@ -3,6 +3,7 @@
 #include <stdbool.h>
 
 #include "collector.h"
+#include "vm/turns.h"
 
 /* Whoever sends without a pause must not hold up the end; the VM takes long for each of many. */
 #define PATIENCE_NS 1000000000u
@@ -116,7 +117,7 @@ VALUE mp_attempt(VALUE (*body)(VALUE), VALUE argument)
 static VALUE let_in(VALUE unused)
 {
     (void)unused;
-    rb_thread_check_ints();
+    mp_turns_check();
     return Qnil;
 }
 
