@@ -51,13 +51,8 @@ RSpec.describe "taking turns" do
     expect(answers("[collector.flush(labels: %i[class age thread]).total(:alloc_objects), total].min")).to eq([true])
   end
 
-  def most_turns(program)
-    5.times.map { Child.value(program).tap { |turns, *things| return [turns, *things] if turns >= things.sum } }.max
-  end
-
   it "lets others in while a stop names what threads have made" do
-    # On a busy machine the other thread isn't always there in time for its turn.
-    turns, sites, living = most_turns(<<~'RUBY')
+    turns, sites, living = Child.value(<<~'RUBY')
       eval Array.new(400) { |i| "def m#{i} = Object.new\n" }.join
       Memprofiler.haste = 1_000_000 # one thing between two turns
       collector = Memprofiler::Collector.new(interval: 1).start
@@ -66,16 +61,17 @@ RSpec.describe "taking turns" do
       stats = collector.stats
       turns = 0
       ended = false
-      other = Thread.new { (turns += 1) && Thread.pass until ended }
+      others = Array.new(3) { Thread.new { (turns += 1) && Thread.pass until ended } }
+      sleep 0.01
       before = turns
       collector.stop
       after = turns
       ended = true
-      other.join
+      others.each(&:join)
       [after - before, stats[:raw_sites], stats[:live_samples]]
     RUBY
     expect(sites).to be > 400
-    expect(turns).to be >= sites + living
+    expect(turns).to be >= 2 * (sites + living) # of three a busy machine has two ready, mostly all
   end
 
   it "has one place where it lets others in" do
